@@ -1,0 +1,32 @@
+"""Turn messy medical words, in any language, into standard concepts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from medcoder.default import default_kg as default_kg
+    from medcoder.ingest import ingest as ingest
+    from medcoder.kg import KG as KG
+    from medcoder.sources import open_source as open_source
+
+# Imported when first used, so that each part needs only its own dependencies.
+_HOMES = {
+    "KG": "medcoder.kg",
+    "default_kg": "medcoder.default",
+    "ingest": "medcoder.ingest",
+    "open_source": "medcoder.sources",
+}
+__all__ = ["KG", "__version__", "default_kg", "ingest", "open_source"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'medcoder' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value  # `ingest` must be the function, not the package of that name
+    return value

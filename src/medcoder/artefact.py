@@ -1,0 +1,212 @@
+"""Directories written whole or not at all, which know what made them and from what.
+
+A directory under construction has a hidden name beside its final one; it is renamed when all of
+it is on disk. `meta.json` holds the kind, the format version, what made it, the fingerprint of its
+content and those of its parents.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from medcoder.errors import ArtefactError, DiskFull, UsageError
+
+META = "meta.json"
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+@dataclass
+class Draft:
+    """A directory under construction. Write files under `path`; fill `meta` as you go."""
+
+    path: Path
+    meta: dict[str, Any] = field(default_factory=dict)
+    scratch: Path = field(init=False)  # temporary files: gone before the directory appears
+
+    def __post_init__(self) -> None:
+        self.scratch = self.path / ".scratch"
+        self.scratch.mkdir(parents=True)
+
+
+@contextlib.contextmanager
+def create(
+    path: Path,
+    *,
+    kind: str,
+    version: int,
+    parents: Mapping[str, str] | None = None,
+    overwrite: bool = False,
+) -> Iterator[Draft]:
+    """Make the artefact at `path`; on any error, or an interrupt, nothing is left of it."""
+    path = Path(path).absolute()
+    if path.exists() and not overwrite:
+        raise UsageError(f"{path} exists. Choose another place, or allow it to be overwritten")
+    if path.exists() and any(path.iterdir() if path.is_dir() else [path]):
+        read_meta(path, kind=kind)  # never overwrite what is not ours
+    with disk_full(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(path)
+        draft = Draft(path.parent / f".{path.name}.{os.getpid()}.partial")
+    try:
+        with disk_full(path):
+            yield draft
+            shutil.rmtree(draft.scratch)
+            files = _digests(draft.path)
+            made = {
+                "kind": kind,
+                "version": version,
+                "fingerprint": _fingerprint(files),
+                "parents": dict(parents or {}),
+                "files": files,
+                **draft.meta,
+            }
+            write_json(draft.path / META, made)
+            for entry in draft.path.iterdir():
+                _sync(entry)
+            _sync(draft.path)
+            if path.exists() and not overwrite:
+                raise UsageError(f"{path} was made by another process meanwhile")
+            if path.exists():
+                old = path.parent / f".{path.name}.{os.getpid()}.old"
+                path.rename(old)
+                draft.path.rename(path)
+                shutil.rmtree(old)
+            else:
+                draft.path.rename(path)
+            _sync(path.parent)
+    except BaseException:
+        shutil.rmtree(draft.path, ignore_errors=True)
+        raise
+
+
+def open_artefact(path: Path, *, kind: str, version: int) -> dict[str, Any]:
+    """The meta data of an artefact, after checking that it is of this kind and whole."""
+    meta = read_meta(path, kind=kind)
+    if meta.get("version") != version:
+        raise ArtefactError(
+            f"{path} has format {meta.get('version')}, this medcoder reads format {version}. "
+            f"Build it again, or use the medcoder that made it ({meta.get('made_by', 'unknown')})"
+        )
+    for name, entry in meta["files"].items():
+        file = Path(path) / name
+        size = file.stat().st_size if file.exists() else -1
+        if size != entry["size"]:
+            found = "is missing" if size < 0 else f"has {size:,} bytes, not {entry['size']:,}"
+            raise ArtefactError(f"{file} {found}: the {kind} is damaged. Copy or build it again")
+    return meta
+
+
+def read_meta(path: Path, *, kind: str) -> dict[str, Any]:
+    file = Path(path) / META
+    try:
+        meta = json.loads(file.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise ArtefactError(f"{path} is not a {kind}: it has no {META}. Check the path") from error
+    except (ValueError, OSError) as error:
+        raise ArtefactError(f"{file} cannot be read: {error}. Copy or build it again") from error
+    if not isinstance(meta, dict) or meta.get("kind") != kind or "files" not in meta:
+        found = meta.get("kind") if isinstance(meta, dict) else None
+        raise ArtefactError(f"{path} is a {found or 'directory of something else'}, not a {kind}")
+    return meta
+
+
+def fingerprint(path: Path, *, kind: str) -> str:
+    """What identifies the content of an artefact, wherever it lies and whenever it was made."""
+    value: str = read_meta(path, kind=kind)["fingerprint"]
+    return value
+
+
+def verify(path: Path, *, kind: str) -> None:
+    """Read every file of an artefact and compare it with its digest."""
+    for name, entry in read_meta(path, kind=kind)["files"].items():
+        if _digest(Path(path) / name) != entry["blake2b"]:
+            raise ArtefactError(f"{Path(path) / name} was changed or damaged. Build it again")
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a small JSON file so that readers see the old one or the new one, never half."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial.write_text(json.dumps(value, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    _sync(partial)
+    partial.replace(path)
+
+
+@contextlib.contextmanager
+def disk_full(path: Path) -> Iterator[None]:
+    """Turn "no space left on device" into an error that says where and how much is left."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        place = next(parent for parent in [path, *path.parents] if parent.exists())
+        free = shutil.disk_usage(place).free / 1e9
+        raise DiskFull(
+            f"no room left to write {path} ({free:.2f} GB free, {error.strerror}). "
+            "Nothing was kept of it. Free some space, or write to another disk"
+        ) from error
+
+
+def _fingerprint(files: Mapping[str, Mapping[str, Any]]) -> str:
+    lines = "".join(f"{name} {entry['blake2b']}\n" for name, entry in sorted(files.items()))
+    return hashlib.blake2b(lines.encode(), digest_size=16).hexdigest()
+
+
+def _digests(folder: Path) -> dict[str, dict[str, Any]]:
+    """Size and digest of every file; the name is relative and uses forward slashes."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    with ThreadPoolExecutor() as pool:  # hashing lets go of the interpreter lock
+        return {
+            file.relative_to(folder).as_posix(): {"size": file.stat().st_size, "blake2b": digest}
+            for file, digest in zip(files, pool.map(_digest, files), strict=True)
+        }
+
+
+def _digest(file: Path) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    with file.open("rb", buffering=0) as stream:
+        while block := stream.read(1 << 22):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _sweep(path: Path) -> None:
+    """Remove what builds that were killed left beside `path`; put back what one had moved."""
+    for left in path.parent.glob(f".{path.name}.*"):
+        _, pid, stage = left.name.rsplit(".", 2)
+        if not (left.is_dir() and pid.isdigit() and stage in ("partial", "old")):
+            continue
+        if _alive(int(pid)):
+            continue
+        if stage == "old" and not path.exists():
+            left.rename(path)
+        else:
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,170 @@
+"""Join concepts of different vocabularies that refer to each other.
+
+Two concepts are one when a cross-reference of one names a code of the other ("xrefs"), or when both
+refer to the same code of a vocabulary that was named for it ("UMLS"). A merge never joins two
+concepts of one vocabulary: such a reference is refused and listed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from medcoder.ingest.codes import code_keys
+from medcoder.ingest.hashtable import ABSENT
+from medcoder.ingest.ids import ConceptIds
+from medcoder.ingest.spill import Names, Spill
+from medcoder.kg.codes import SEPARATOR, vocabulary_key
+from medcoder.kg.columns import Array
+
+DIRECT = "xrefs"
+
+
+@dataclass
+class Merge:
+    """Which concept each id belongs to, and what was refused."""
+
+    into: Array  # (ids,) number of the id that each id was merged into, often itself
+    merged: list[tuple[int, int, str]] = field(default_factory=list)  # kept, gone, reference
+    refused: list[tuple[int, int, str, str]] = field(default_factory=list)  # ..., and why
+
+
+def merge_concepts(
+    ids: ConceptIds,
+    terms: Spill,
+    xrefs: Spill,
+    *,
+    by: Sequence[str],
+    namespaces: Sequence[str],
+    vocabularies: Names,
+    kinds: Names,
+) -> Merge:
+    """Merge by the references in `by`: "xrefs" for direct ones, or names of vocabularies.
+
+    namespaces: for each source, the vocabulary whose codes its concept ids are, or "".
+    """
+    merge = Merge(np.arange(len(ids.ids)))
+    if not by:
+        return merge
+    keys = [vocabulary_key(name) for name in vocabularies.labels]
+    references = _references(ids, xrefs, keys)
+    alt = pl.col("kind") == kinds.number("alt")
+    cites = references.filter(~alt)
+    pairs: dict[tuple[int, int], str] = {}
+    if DIRECT in by:
+        bears = pl.concat(
+            [
+                references.filter(alt).select("key", "concept"),
+                _bearers(ids, terms, keys, cites["key"].unique()),
+                _named(ids, namespaces, cites["key"].unique()),
+            ]
+        ).unique()
+        _add_pairs(pairs, cites.join(bears, on="key", suffix="_other"))
+    shared = [vocabulary_key(name) for name in by if name != DIRECT]
+    common = cites.filter(pl.col("key").str.extract(f"^([^{SEPARATOR}]*)").is_in(shared))
+    _add_pairs(pairs, common.join(common, on="key", suffix="_other"))
+    members = _vocabularies(ids, terms, {number for pair in pairs for number in pair}, keys)
+    _join(merge, pairs, members, ids.ordinal)
+    return merge
+
+
+def _add_pairs(pairs: dict[tuple[int, int], str], joined: pl.DataFrame) -> None:
+    columns = joined.select("concept", "concept_other", "key").sort(pl.all())
+    for one, other, reference in columns.iter_rows():
+        if one != other:
+            pairs.setdefault((min(one, other), max(one, other)), reference)
+
+
+def _references(ids: ConceptIds, xrefs: Spill, keys: list[str]) -> pl.DataFrame:
+    """Code, concept and kind of every cross-reference of a known concept."""
+    schema = {"key": pl.String, "concept": pl.Int32, "kind": pl.UInt16}
+    frames = [pl.DataFrame(schema=schema)]
+    for frame in xrefs.read():
+        concept = pl.Series("concept", ids.lookup(frame["concept"]))
+        rows = pl.DataFrame([code_keys(frame, keys).alias("key"), concept, frame["kind"]])
+        frames.append(rows.filter(pl.col("concept") != ABSENT))
+    return pl.concat(frames)
+
+
+def _bearers(ids: ConceptIds, terms: Spill, keys: list[str], wanted: pl.Series) -> pl.DataFrame:
+    """The wanted codes and the concepts whose terms bear them."""
+    frames = [pl.DataFrame(schema={"key": pl.String, "concept": pl.Int32})]
+    for frame in terms.read():
+        rows = frame.select("concept", code_keys(frame, keys).alias("key")).unique()
+        rows = rows.filter(pl.col("key").is_in(wanted.implode()))
+        frames.append(rows.select("key", pl.Series("concept", ids.lookup(rows["concept"]))))
+    return pl.concat(frames)
+
+
+def _named(ids: ConceptIds, namespaces: Sequence[str], wanted: pl.Series) -> pl.DataFrame:
+    """The wanted codes that are concept ids themselves: "UMLS:C0036572" is C0036572 of UMLS."""
+    frames = [pl.DataFrame(schema={"key": pl.String, "concept": pl.Int32})]
+    for ordinal, namespace in enumerate(namespaces):
+        prefix = vocabulary_key(namespace) + SEPARATOR
+        own = wanted.filter(wanted.str.starts_with(prefix)) if namespace else wanted.clear()
+        numbers = ids.lookup(own.str.strip_prefix(prefix))
+        known = (numbers != ABSENT) & (ids.ordinal[numbers] == ordinal)
+        rows = pl.DataFrame({"key": own, "concept": pl.Series(numbers, dtype=pl.Int32)})
+        frames.append(rows.filter(pl.Series(known)))
+    return pl.concat(frames)
+
+
+def _vocabularies(
+    ids: ConceptIds, terms: Spill, involved: set[int], keys: list[str]
+) -> dict[int, set[str]]:
+    """Vocabularies in which each of the involved concepts has terms."""
+    members: dict[int, set[str]] = {number: set() for number in involved}
+    wanted = pl.Series(sorted(involved), dtype=pl.Int32)
+    for frame in terms.read():
+        rows = frame.select(pl.Series("concept", ids.lookup(frame["concept"])), "source").unique(
+            maintain_order=False
+        )
+        for number, source in rows.filter(pl.col("concept").is_in(wanted.implode())).iter_rows():
+            members[number].add(keys[source])
+    return members
+
+
+def _join(
+    merge: Merge,
+    pairs: dict[tuple[int, int], str],
+    members: dict[int, set[str]],
+    ordinal: Array,
+) -> None:
+    """Union the pairs, surest first: those whose two sides have no other partner."""
+    partners = Counter(number for pair in pairs for number in pair)
+    parent = {number: number for number in partners}
+
+    def root(number: int) -> int:
+        while parent[number] != number:
+            parent[number] = number = parent[parent[number]]
+        return number
+
+    for one, other in sorted(pairs, key=lambda p: (max(partners[p[0]], partners[p[1]]), p)):
+        left, right = root(one), root(other)
+        if left == right:
+            continue
+        both = members[left] & members[right]
+        if both:
+            why = f"would join two concepts of {', '.join(sorted(both))}"
+            merge.refused.append((one, other, pairs[one, other], why))
+            continue
+        # The id of the source that was named first stays; within a source, the lower one.
+        kept, gone = sorted((left, right), key=lambda n: (ordinal[n], n))
+        parent[gone] = kept
+        members[kept] |= members[gone]
+        merge.merged.append((kept, gone, pairs[one, other]))
+    for number in parent:
+        merge.into[number] = root(number)
+
+
+def lines(merge: Merge, ids: ConceptIds) -> Iterator[str]:
+    """The merges as a table: status, the concept kept, the other one, the reference, the reason."""
+    yield "status\tconcept\tother\treference\treason"
+    rows = [("merged", *entry, "") for entry in merge.merged]
+    for status, one, other, reference, why in [*rows, *(("refused", *r) for r in merge.refused)]:
+        place = reference.replace(SEPARATOR, ":")
+        yield f"{status}\t{ids.ids[one]}\t{ids.ids[other]}\t{place}\t{why}"

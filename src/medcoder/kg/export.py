@@ -1,0 +1,109 @@
+"""A graph as Parquet tables, for other programs and for the `table` source."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from medcoder.artefact import disk_full
+from medcoder.errors import UsageError
+from medcoder.kg import KG
+from medcoder.types import EDGES, FLAGS, TERMS, TYPES, XREFS
+
+_CONCEPTS = 50_000  # concepts at a time
+_EDGES = 1 << 20  # edges at a time
+
+
+def export_parquet(
+    kg: KG, folder: Path, *, progress: Callable[[str, int, int], None] | None = None
+) -> dict[str, int]:
+    """Write terms, types, xrefs, flags and relations under `folder`; gives rows by file name."""
+    if folder.exists():
+        raise UsageError(f"{folder} exists. Choose another folder")
+    report = progress or (lambda *_: None)
+    partial = folder.parent / f".{folder.name}.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    with disk_full(folder):
+        try:
+            partial.mkdir(parents=True)
+            rows = _write_concepts(kg, partial, report)
+            rows["relations.parquet"] = _write_edges(kg, partial, report)
+            partial.rename(folder)
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+    return rows
+
+
+def _write_concepts(
+    kg: KG, folder: Path, report: Callable[[str, int, int], None]
+) -> dict[str, int]:
+    parts = {"terms": TERMS, "types": TYPES, "xrefs": XREFS, "flags": FLAGS}
+    rows = dict.fromkeys((f"{name}.parquet" for name in parts), 0)
+    with contextlib.ExitStack() as files:
+        writers = {
+            name: files.enter_context(pq.ParquetWriter(folder / f"{name}.parquet", schema))
+            for name, schema in parts.items()
+        }
+        for start in range(0, len(kg), _CONCEPTS):
+            stop = min(start + _CONCEPTS, len(kg))
+            ids = kg.ids(np.arange(start, stop))
+            for name, entries in (
+                ("terms", _terms(kg, ids)),
+                ("types", ((c, *kind) for c in ids for kind in kg.types_of(c))),
+                ("xrefs", _xrefs(kg, ids)),
+                ("flags", ((c, flag) for c in ids for flag in kg.flags_of(c))),
+            ):
+                table = _table(list(entries), parts[name])
+                writers[name].write_table(table)
+                rows[f"{name}.parquet"] += table.num_rows
+            report("writing concepts", stop, len(kg))
+    return rows
+
+
+def _terms(kg: KG, ids: list[str]) -> Iterator[tuple[object, ...]]:
+    for concept in ids:
+        for rank, term in enumerate(kg.terms_of(concept)):
+            text, language, source, code, kind = term
+            yield concept, text, language, source, code, kind, rank
+
+
+def _xrefs(kg: KG, ids: list[str]) -> Iterator[tuple[str, ...]]:
+    for concept in ids:
+        for kind, codes in (("alt", kg.alternatives_of(concept)), ("xref", kg.xrefs_of(concept))):
+            for code in codes:
+                yield concept, code.vocabulary, code.code, kind
+
+
+def _write_edges(kg: KG, folder: Path, report: Callable[[str, int, int], None]) -> int:
+    labels = pa.array(kg.relations, pa.string())
+    with pq.ParquetWriter(folder / "relations.parquet", EDGES) as writer:
+        for start in range(0, len(kg.edges), _EDGES):
+            triples = kg.triples(slice(start, start + _EDGES))
+            ends, place = np.unique(
+                np.concatenate([triples.head, triples.tail]), return_inverse=True
+            )
+            ids = pa.array(kg.ids(ends), pa.string())
+            heads, tails = np.split(place, 2)
+            columns = [
+                ids.take(pa.array(heads)),
+                labels.take(pa.array(triples.relation)),
+                ids.take(pa.array(tails)),
+            ]
+            writer.write_table(pa.table(columns, schema=EDGES))
+            report("writing relations", min(start + _EDGES, len(kg.edges)), len(kg.edges))
+    return len(kg.edges)
+
+
+def _table(rows: list[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
+    columns = zip(*rows, strict=True) if rows else ([] for _ in schema)
+    return pa.table(
+        [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)],
+        schema=schema,
+    )

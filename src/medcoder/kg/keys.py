@@ -1,0 +1,111 @@
+"""Exact look-up of strings through sorted 64-bit keys: eight bytes an entry, no table in memory.
+
+A key is the hash of a string in its high bits and the number of a concept in its low bits. Equal
+prefixes give candidates, which the caller compares with the real string, so that a collision
+costs time and never an answer. The hash is part of the format: it never changes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from operator import mul
+from pathlib import Path
+
+import numpy as np
+
+from medcoder.kg.columns import Array, open_array, view
+
+_BASE = 0x9E3779B97F4A7C15
+_MASK = (1 << 64) - 1
+_BLOCK = 1 << 16  # bytes hashed at a time: temporary arrays stay in the cache
+
+_NEAR = 4096  # a few standard deviations of a place, for millions of keys
+_POWERS = [_BASE]  # BASE^(place + 1), as far as the longest string seen
+_POWER_SUMS = [0, _BASE]  # sum of the first powers
+
+
+def hash_text(text: str) -> int:
+    """The hash of one string; equals `hash_strings` on it."""
+    data = text.encode()
+    while len(_POWERS) < len(data):
+        _POWERS.append(_POWERS[-1] * _BASE & _MASK)
+        _POWER_SUMS.append(_POWER_SUMS[-1] + _POWERS[-1] & _MASK)
+    total: int = sum(map(mul, data, _POWERS))
+    return total + _POWER_SUMS[len(data)] & _MASK
+
+
+def hash_strings(offsets: Array, data: Array) -> Array:
+    """Hashes of Arrow strings: sum of (byte + 1) * BASE^(place + 1) modulo 2^64.
+
+    `offsets` (n + 1) may start anywhere; `data` begins at the first of them.
+    """
+    offsets = offsets - offsets[0]
+    hashes = np.empty(len(offsets) - 1, np.uint64)
+    start = 0
+    while start < len(hashes):
+        stop = int(np.searchsorted(offsets, offsets[start] + _BLOCK, side="right")) - 1
+        stop = min(max(stop, start + 1), len(hashes))
+        low = offsets[start]
+        ends = offsets[start : stop + 1] - low
+        lengths = np.diff(ends)
+        longest = int(lengths.max(initial=0))
+        powers = np.multiply.accumulate(np.full(longest + 1, _BASE, np.uint64))
+        place = np.arange(ends[-1]) - np.repeat(ends[:-1], lengths)
+        product = powers[place]
+        product *= data[low : low + ends[-1]].astype(np.uint64) + np.uint64(1)
+        sums = np.zeros(len(product) + 1, np.uint64)
+        np.cumsum(product, out=sums[1:])
+        hashes[start:stop] = sums[ends[1:]] - sums[ends[:-1]]
+        start = stop
+    return hashes
+
+
+def concept_bits(concepts: int) -> int:
+    """Low bits that hold a concept's number."""
+    return max(1, (concepts - 1).bit_length())
+
+
+def make_keys(hashes: Array, concepts: Array, bits: int) -> Array:
+    shift = np.uint64(bits)
+    return hashes >> shift << shift | concepts.astype(np.uint64)
+
+
+class Keys:
+    """Sorted keys on disk."""
+
+    def __init__(self, folder: Path, name: str, bits: int) -> None:
+        self.keys = open_array(folder, name, "uint64")
+        self._view = view(self.keys)
+        self._bits = bits
+
+    def candidates(self, hashed: int) -> list[int]:
+        """Numbers of the concepts under a hash, in ascending order."""
+        view, bits = self._view, self._bits
+        low = hashed >> bits << bits
+        # Hashes are spread evenly, so the place of one is almost known: look there first, which
+        # touches one page instead of ten.
+        size = len(view)
+        guess = hashed * size >> 64
+        left = guess - _NEAR if guess > _NEAR else 0
+        right = min(guess + _NEAR, size)
+        start = bisect_left(view, low, left, right)
+        if (start == left and left) or (start == right and right < size):
+            start = bisect_left(view, low)
+        found = []
+        for place in range(start, size):
+            number = view[place] - low
+            if number >> bits:
+                break
+            found.append(number)
+        return found
+
+    def first(self, hashes: Array) -> tuple[Array, Array]:
+        """For many hashes at once: the first candidate of each (or 0), and how many there are."""
+        shift = np.uint64(self._bits)
+        low = hashes >> shift << shift
+        begin = np.searchsorted(self.keys, low)
+        end = np.searchsorted(self.keys, low | np.uint64((1 << self._bits) - 1), side="right")
+        if len(self.keys) == 0:
+            return np.zeros(len(hashes), np.int64), np.zeros(len(hashes), np.int64)
+        found = self.keys[np.minimum(begin, len(self.keys) - 1)]
+        return (found & np.uint64((1 << self._bits) - 1)).astype(np.int64), end - begin

@@ -1,0 +1,233 @@
+"""Rows of large delimited text files without quoting: RRF, RF2 and OMOP.
+
+Blocks of whole lines go to polars; every block is checked first, so that a row with the wrong
+number of fields or a byte that is not UTF-8 is an error with its place, never a shifted column.
+Only "\\n" ends a row: U+2028 and U+0085 are part of the text.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import polars as pl
+
+from medcoder.errors import InputError
+from medcoder.prefetch import in_parallel, prefetch
+
+BLOCK = 1 << 23  # bytes a block: small enough for the allocator to use again without new pages
+
+
+class RowFile:
+    """One delimited file: how it is cut into fields, and how far reading has come."""
+
+    def __init__(
+        self,
+        path: Path,
+        columns: Sequence[str],
+        *,
+        separator: str,
+        header: bool = False,
+        trailing: bool = False,
+        looks_like: dict[int, str] | None = None,
+    ) -> None:
+        """`trailing`: each row ends with a separator. `looks_like`: number of fields -> file."""
+        self.path = path
+        self.columns = list(columns)
+        self.separator = separator
+        self.header = header
+        self.trailing = trailing
+        self.looks_like = looks_like or {}
+        self.size = path.stat().st_size if path.exists() else 0
+        self.done = 0  # bytes of the file on disk taken in so far
+        self._first = True
+
+    def read(self, keep: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """Data frames of the columns in `keep`, all strings, empty fields as empty strings."""
+        self.done = 0
+        picked = sorted(self.columns.index(name) for name in keep)
+
+        def parse(checked: tuple[int, int, bytes]) -> tuple[int, pl.DataFrame]:
+            return checked[0], self._parse(*checked, picked)
+
+        for before, frame in in_parallel(parse, prefetch(self._checked(), depth=1)):
+            self._first = before == 0
+            yield frame
+
+    def _parse(self, before: int, rows: int, block: bytes, picked: list[int]) -> pl.DataFrame:
+        schema = dict.fromkeys([*self.columns, *([""] if self.trailing else [])], pl.String)
+        try:
+            frame = pl.read_csv(
+                block,
+                separator=self.separator,
+                has_header=False,
+                quote_char=None,
+                schema=schema,
+                columns=picked,
+                empty_string_is_null=False,
+            )
+        except pl.exceptions.PolarsError as error:
+            self._find_bad_row(block, before)
+            raise InputError(f"cannot be read: {error}", file=self.path) from error
+        if frame.height != rows:
+            self._find_bad_row(block, before)
+            raise InputError(
+                f"{rows:,} lines gave {frame.height:,} rows",
+                file=self.path,
+                row=before + self.header + 1,
+                remedy="Look for empty lines near this row",
+            )
+        frame.columns = [self.columns[place] for place in picked]
+        return frame
+
+    @property
+    def starts(self) -> bool:
+        """Whether the frame just given was the first."""
+        return self._first
+
+    @property
+    def _separators(self) -> int:
+        return len(self.columns) - (0 if self.trailing else 1)
+
+    def _checked(self) -> Iterator[tuple[int, int, bytes]]:
+        """Rows before each block, rows in it, and the block, which has the right shape."""
+        before = 0
+        try:
+            for block in self._blocks():
+                rows = self._check(block, before)
+                yield before, rows, block
+                before += rows
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise InputError(
+                "the gzip data is cut off or damaged",
+                file=self.path,
+                row=before + self.header + 1,
+                remedy="Copy or download it again",
+            ) from error
+
+    def _check(self, block: bytes, before: int) -> int:
+        """Number of rows, after a quick look that the block as a whole has the right shape."""
+        data = np.frombuffer(block, np.uint8)  # counts ten times as fast as bytes.count
+        rows = int(np.count_nonzero(data == 10)) + (not block.endswith(b"\n"))
+        if np.count_nonzero(data == ord(self.separator)) != rows * self._separators:
+            self._find_bad_row(block, before)
+        if not block.isascii():
+            try:
+                block.decode()
+            except UnicodeDecodeError as error:
+                raise InputError(
+                    f"byte 0x{block[error.start]:02x} is not UTF-8",
+                    file=self.path,
+                    row=before + block.count(b"\n", 0, error.start) + self.header + 1,
+                    remedy="Convert the file to UTF-8, or download it again",
+                ) from error
+        return rows
+
+    def _find_bad_row(self, block: bytes, before: int) -> None:
+        """Raise an error for the first row with the wrong number of fields, if there is one."""
+        separator = self.separator.encode()
+        for number, line in enumerate(block.removesuffix(b"\n").split(b"\n"), before + 1):
+            found = line.count(separator)
+            if found == self._separators:
+                continue
+            fields = found + (0 if self.trailing else 1)
+            what = f"{fields} fields where {len(self.columns)} were expected"
+            other = self.looks_like.get(fields)
+            if not line.strip():
+                what = "an empty row"
+            elif number == 1 and other and other != self.path.name:
+                raise InputError(
+                    f"{what}: this has the shape of {other}",
+                    file=self.path,
+                    row=number,
+                    remedy="Check whether two files were swapped",
+                )
+            raise InputError(
+                what,
+                file=self.path,
+                row=number + self.header,
+                remedy="The file may be cut off or edited: compare it with the release",
+            )
+
+    def _blocks(self) -> Iterator[bytes]:
+        """Whole lines, about BLOCK bytes at a time, without header, BOM and trailing blanks."""
+        first = True
+        for block in self._raw_blocks():
+            if first:
+                block = block.removeprefix(b"\xef\xbb\xbf")
+                block = self._without_header(block) if self.header else block
+                first = False
+            if b"\r" in block:
+                block = block.replace(b"\r\n", b"\n")
+            if block:
+                yield block
+
+    def _without_header(self, block: bytes) -> bytes:
+        line, _, rest = block.partition(b"\n")
+        found = line.rstrip(b"\r").decode(errors="replace").split(self.separator)
+        if found != self.columns:
+            missing = [name for name in self.columns if name not in found]
+            what = f"no column {', '.join(missing)}" if missing else "unexpected order of columns"
+            raise InputError(
+                f"{what}; the header has: {', '.join(found)[:300]}",
+                file=self.path,
+                row=1,
+                remedy="Check that this is the right file and that its header is intact",
+            )
+        return rest
+
+    def _raw_blocks(self) -> Iterator[bytes]:
+        if self.size == 0:
+            missing = not self.path.exists()
+            raise InputError(
+                "does not exist" if missing else "is empty",
+                file=self.path,
+                remedy="Check the path" if missing else "Copy or download it again",
+            )
+        with self.path.open("rb") as raw:
+            stream: IO[bytes] = raw
+            if self.path.suffix == ".gz":
+                stream = gzip.GzipFile(fileobj=raw, mode="rb")  # type: ignore[assignment]
+            while block := stream.read(BLOCK):
+                if not block.endswith(b"\n"):
+                    block += stream.readline()  # to the end of the row
+                self.done = raw.tell()
+                yield block
+
+
+def read_header(path: Path, separator: str) -> list[str]:
+    """Column names of the first line of a plain or gzipped file."""
+    opener = gzip.open if path.suffix == ".gz" else io.open
+    try:
+        with opener(path, "rb") as file:
+            line = file.readline(1 << 20)
+    except FileNotFoundError as error:
+        raise InputError("does not exist", file=path, remedy="Check the path") from error
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(
+            "the gzip data is cut off or damaged", file=path, remedy="Download it again"
+        ) from error
+    if not line.strip():
+        raise InputError("is empty", file=path, remedy="Copy or download it again")
+    text = line.decode("utf-8-sig", errors="replace").rstrip("\r\n")
+    return text.split(separator)
+
+
+def open_rows(path: Path, wanted: Sequence[str], *, separator: str) -> RowFile:
+    """A file with a header that names at least the columns in `wanted`, in any order."""
+    found = read_header(path, separator)
+    missing = [name for name in wanted if name not in found]
+    if missing or len(set(found)) < len(found):
+        what = f"no column {', '.join(missing)}" if missing else "a column appears twice"
+        raise InputError(
+            f"{what}; the header has: {', '.join(found)[:300]}",
+            file=path,
+            row=1,
+            remedy="Check that this is the right file and that its header is intact",
+        )
+    return RowFile(path, found, separator=separator, header=True)

@@ -1,0 +1,153 @@
+"""The currencies that rooms pay each other with: Arrow schemas, small records, protocols."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Protocol
+
+import pyarrow as pa
+
+TERMS = pa.schema(
+    {
+        "concept": pa.string(),  # id of the concept, unique within the graph
+        "term": pa.string(),  # the string as the release has it
+        "language": pa.string(),  # BCP 47, lower case: en, es, pt, zh
+        "source": pa.string(),  # vocabulary: SNOMEDCT_US, HP, ICD10CM
+        "code": pa.string(),  # the concept's code in that vocabulary
+        "kind": pa.string(),  # the release's own word for the role: PT, SY, EXACT, layperson
+        "rank": pa.int32(),  # the lowest of a concept's English terms is its preferred name
+    }
+)
+EDGES = pa.schema({"head": pa.string(), "relation": pa.string(), "tail": pa.string()})
+TYPES = pa.schema({"concept": pa.string(), "type": pa.string(), "name": pa.string()})
+XREFS = pa.schema(
+    {
+        "concept": pa.string(),
+        "source": pa.string(),  # vocabulary that the code belongs to
+        "code": pa.string(),
+        "kind": pa.string(),  # "alt": another code of the very concept; "xref": said to match it
+    }
+)
+FLAGS = pa.schema({"concept": pa.string(), "flag": pa.string()})
+
+Part = Literal["terms", "types", "xrefs", "flags", "edges"]
+SCHEMAS: dict[Part, pa.Schema] = {
+    "terms": TERMS,
+    "types": TYPES,
+    "xrefs": XREFS,
+    "flags": FLAGS,
+    "edges": EDGES,
+}
+
+# What a concept's flags may say. "extension": a code that only adds an encounter or laterality
+# character to its parent; it is in the graph, and gets no vector of its own.
+CONCEPT_FLAGS = ("standard", "invalid", "extension")
+
+
+class Term(NamedTuple):
+    """One surface form of a concept."""
+
+    text: str
+    language: str
+    source: str
+    code: str
+    kind: str
+
+
+class Code(NamedTuple):
+    """A concept's code in one vocabulary."""
+
+    vocabulary: str
+    code: str
+
+
+class SemanticType(NamedTuple):
+    id: str
+    name: str
+
+
+class Edge(NamedTuple):
+    """One triplet: "head relation tail" reads true."""
+
+    head: str
+    relation: str
+    tail: str
+
+
+class Vocabulary(NamedTuple):
+    """A source vocabulary as its release names it."""
+
+    name: str
+    version: str = ""
+    title: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """What to leave out of a release while reading it."""
+
+    languages: frozenset[str] | None = None  # None: all
+    vocabularies: frozenset[str] | None = None  # None: all
+    obsolete: bool = False  # take obsolete and inactive rows too
+    suppressed: bool = False  # take rows that the editors suppressed too
+    standard_only: bool = False  # OMOP: standard concepts only
+    columns: tuple[tuple[str, str], ...] = ()  # table: our name, the file's name
+
+
+@dataclass
+class Count:
+    """Rows of one file: read = kept + left out."""
+
+    read: int = 0
+    kept: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    def drop(self, reason: str, rows: int) -> None:
+        if rows:
+            self.left_out[reason] += rows
+
+    @property
+    def adds_up(self) -> bool:
+        return self.read == self.kept + self.left_out.total()
+
+    def as_dict(self) -> dict[str, int | dict[str, int]]:
+        return {"read": self.read, "kept": self.kept, "left_out": dict(self.left_out)}
+
+
+class Tally(dict[str, Count]):
+    """Counts by file or by stage; asking for a name makes its count."""
+
+    def __missing__(self, name: str) -> Count:
+        return self.setdefault(name, Count())
+
+
+class Source(Protocol):
+    """A release on disk, read as Arrow tables.
+
+    `concepts` is exhausted before `edges` starts. Both count every row they read in `tally`.
+    """
+
+    name: str
+    namespace: str  # the vocabulary whose codes its concept ids are (UMLS), or ""
+
+    def vocabularies(self) -> Iterable[Vocabulary]:
+        """Names and versions of the vocabularies, as far as the release tells."""
+        ...
+
+    def size(self) -> int:
+        """Bytes that reading it takes in, for progress."""
+        ...
+
+    def done(self) -> int:
+        """Bytes read so far."""
+        ...
+
+    def concepts(self, tally: Tally) -> Iterator[tuple[Part, pa.Table]]:
+        """Terms, types, cross-references and flags, in any order."""
+        ...
+
+    def edges(self, tally: Tally) -> Iterator[pa.Table]:
+        """Relation triplets."""
+        ...
