@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -28,5 +30,18 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value  # `ingest` must be the function, not the package of that name
+    globals()[name] = value
     return value
+
+
+class _Package(ModuleType):
+    """This module, in which `ingest` is the function and never the package of that name."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # The first import of a package below, from wherever, binds it to its name here.
+        if isinstance(value, ModuleType) and _HOMES.get(name) == value.__name__:
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

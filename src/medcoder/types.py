@@ -113,7 +113,9 @@ class Count:
         return self.read == self.kept + self.left_out.total()
 
     def as_dict(self) -> dict[str, int | dict[str, int]]:
-        return {"read": self.read, "kept": self.kept, "left_out": dict(self.left_out)}
+        # By name, so that it does not tell in which order rows were read.
+        left_out = dict(sorted(self.left_out.items()))
+        return {"read": self.read, "kept": self.kept, "left_out": left_out}
 
 
 class Tally(dict[str, Count]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -170,14 +171,13 @@ class Build:
     def _write_xrefs(self, code_keys: SortedRuns) -> None:
         gone = self.ids.ids.filter(pl.Series(self.merge.into != np.arange(len(self.merge.into))))
         aliases = pl.DataFrame({"concept": gone, "code": gone}).with_columns(
-            source=pl.lit(self.sources.number(""), pl.UInt16),
+            source=pl.lit(0, pl.UInt16),  # an id is of no vocabulary: any will do
             kind=pl.lit(self.kinds.number("alias"), pl.UInt16),
         )
-        self.spills["xrefs"].write(aliases.select("concept", "source", "code", "kind"))
         self.graph["xrefs"].read += aliases.height
         write_xrefs(
             self.folder,
-            self._grouped("xrefs", XREF_ROWS),
+            self._grouped("xrefs", XREF_ROWS, [aliases]),
             vocabularies=self.sources,
             kinds=self.kinds,
             bits=self.bits,
@@ -253,9 +253,11 @@ class Build:
     def _runs(self, name: str, share: int) -> SortedRuns:
         return SortedRuns(self.scratch, name, memory=self.memory // share)
 
-    def _known(self, part: Part) -> Iterator[tuple[pl.DataFrame, Array]]:
+    def _known(
+        self, part: Part, more: Sequence[pl.DataFrame] = ()
+    ) -> Iterator[tuple[pl.DataFrame, Array]]:
         """Parked frames without the rows of absent concepts, and the numbers of the rest."""
-        for frame in self.spills[part].read():
+        for frame in chain(self.spills[part].read(), more):
             numbers = self.ids.lookup(frame["concept"])
             known = numbers != ABSENT
             if not known.all():
@@ -264,14 +266,16 @@ class Build:
             yield frame, self.concept_of[numbers]
         self.spills[part].remove()
 
-    def _grouped(self, part: Part, schema: dict[str, Any]) -> Grouped:
+    def _grouped(
+        self, part: Part, schema: dict[str, Any], more: Sequence[pl.DataFrame] = ()
+    ) -> Grouped:
         spill = self.spills[part]
         return Grouped(
             self.scratch,
             schema,
             (
                 frame.with_columns(concept=pl.Series(numbers))
-                for frame, numbers in self._known(part)
+                for frame, numbers in self._known(part, more)
             ),
             concepts=self.concepts,
             size=spill.bytes,

@@ -9,15 +9,20 @@ import numpy as np
 import polars as pl
 
 from medcoder.ingest.runs import SortedRuns
-from medcoder.kg.codes import SEPARATOR, vocabulary_key
+from medcoder.kg.codes import SEPARATOR, code_key, vocabulary_key
 from medcoder.kg.columns import raw_strings
 from medcoder.kg.keys import hash_strings, make_keys
 from medcoder.text import fold
 
+_BLANKS = " \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f"  # what str.strip takes away, in ASCII
+
 
 def code_keys(frame: pl.DataFrame, vocabulary_keys: Sequence[str]) -> pl.Series:
-    """Keys of the columns (source, code); a source is a place in `vocabulary_keys`."""
-    code = frame["code"].str.strip_chars().str.to_uppercase()
+    """Keys of the columns (source, code); a source is a place in `vocabulary_keys`.
+
+    In polars where all is ASCII, in Python elsewhere: they differ in what is a capital or a blank.
+    """
+    code = frame["code"].str.strip_chars(_BLANKS).str.to_uppercase()
     keys_of = pl.Series(vocabulary_keys, dtype=pl.String)
     rows = pl.DataFrame({"vocabulary": keys_of.gather(frame["source"]), "code": code})
     if code.str.contains(":", literal=True).any():
@@ -26,23 +31,31 @@ def code_keys(frame: pl.DataFrame, vocabulary_keys: Sequence[str]) -> pl.Series:
         undotted = pl.col("code").str.replace_all(".", "", literal=True)
         icd = pl.col("vocabulary").str.starts_with("ICD")
         rows = rows.with_columns(code=pl.when(icd).then(undotted).otherwise("code"))
-    return rows.select(pl.concat_str("vocabulary", "code", separator=SEPARATOR)).to_series()
+    keys = rows.select(pl.concat_str("vocabulary", "code", separator=SEPARATOR)).to_series()
+    rest = np.flatnonzero(~is_ascii(frame["code"]).to_numpy())
+    if len(rest) == 0:
+        return keys
+    pairs = zip(rows["vocabulary"].gather(rest), frame["code"].gather(rest), strict=True)
+    return keys.scatter(rest, pl.Series([code_key(*pair) for pair in pairs], dtype=pl.String))
 
 
 def fold_series(texts: pl.Series) -> pl.Series:
     """`text.fold` of a column: in polars where all is ASCII, in Python elsewhere."""
-    ascii_ = texts.str.len_bytes() == texts.str.len_chars()
     bare = (
         texts.str.to_lowercase()
         .str.replace_all(r"['`]", "")
         .str.replace_all(r"[^a-z0-9+%<>=&]+", " ")
         .str.strip_chars(" ")
     )
-    rest = np.flatnonzero(~(ascii_ & (bare != "")).to_numpy())
+    rest = np.flatnonzero(~(is_ascii(texts) & (bare != "")).to_numpy())
     if len(rest) == 0:
         return bare
     folded = pl.Series([fold(text) for text in texts.gather(rest)], dtype=pl.String)
     return bare.scatter(rest, folded)
+
+
+def is_ascii(texts: pl.Series) -> pl.Series:
+    return texts.str.len_bytes() == texts.str.len_chars()
 
 
 def add_keys(strings: pl.Series, concepts: pl.Series, keys: SortedRuns, bits: int) -> None:
@@ -61,6 +74,6 @@ def _without_prefix(rows: pl.DataFrame) -> pl.Series:
     prefix = rows["code"].str.extract(r"^([^:]*):").fill_null("")
     names = prefix.unique()
     named = pl.Series([vocabulary_key(name) for name in names], dtype=pl.String)
-    own = (prefix != "") & (prefix.replace_strict(names, named) == rows["vocabulary"])
     local = rows["code"].str.extract(r"(?s)^[^:]*:(.*)$")
+    own = local.is_not_null() & (prefix.replace_strict(names, named) == rows["vocabulary"])
     return rows["code"].zip_with(~own, local)

@@ -36,7 +36,7 @@ class Edges:
     def add(self, frame: pl.DataFrame) -> None:
         """Rows of (head, relation, tail) ids."""
         head, tail = self._ids.lookup(frame["head"]), self._ids.lookup(frame["tail"])
-        relation = self.relations.encode(frame["relation"]).to_numpy()
+        label = frame["relation"]
         known = (head != ABSENT) & (tail != ABSENT)
         if self._merged is not None:
             head, tail = self._merged[head], self._merged[tail]  # ABSENT picks any: masked below
@@ -49,7 +49,8 @@ class Edges:
             if left and reason not in self.examples:
                 self.examples[reason] = frame.row(int(np.argmax(rows)))
         if not good.all():
-            head, relation, tail = head[good], relation[good], tail[good]
+            head, label, tail = head[good], label.filter(pl.Series(good)), tail[good]
+        relation = self.relations.encode(label).to_numpy()  # of edges in the graph only
         self._keys.add(
             head.astype(np.uint64) << np.uint64(self._bits + self.relation_bits)
             | relation.astype(np.uint64) << np.uint64(self._bits)

@@ -9,6 +9,8 @@ from medcoder.errors import InputError, MedcoderError
 from medcoder.ingest.hashtable import HashTable
 from medcoder.kg.columns import Array
 
+_WAITING = 4_000_000  # ids collected before they are made distinct
+
 
 class ConceptIds:
     """Collect ids while reading; then number them in ascending order and look them up."""
@@ -24,7 +26,7 @@ class ConceptIds:
         fresh = pl.Series("concept", ids.unique().to_arrow(compat_level=pl.CompatLevel.oldest()))
         self._seen.append(fresh.to_frame().with_columns(ordinal=pl.lit(ordinal, pl.UInt16)))
         self._waiting += len(fresh)
-        if self._waiting > 4_000_000:
+        if self._waiting > _WAITING:
             self._compact()
 
     def finish(self) -> None:

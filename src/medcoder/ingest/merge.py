@@ -2,7 +2,7 @@
 
 Two concepts are one when a cross-reference of one names a code of the other ("xrefs"), or when both
 refer to the same code of a vocabulary that was named for it ("UMLS"). A merge never joins two
-concepts of one vocabulary: such a reference is refused and listed.
+concepts of one vocabulary, which is to say two codes: such a reference is refused and listed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from medcoder.ingest.codes import code_keys
 from medcoder.ingest.hashtable import ABSENT
 from medcoder.ingest.ids import ConceptIds
 from medcoder.ingest.spill import Names, Spill
-from medcoder.kg.codes import SEPARATOR, vocabulary_key
+from medcoder.kg.codes import SEPARATOR, code_key, vocabulary_key
 from medcoder.kg.columns import Array
 
 DIRECT = "xrefs"
@@ -67,8 +67,8 @@ def merge_concepts(
     shared = [vocabulary_key(name) for name in by if name != DIRECT]
     common = cites.filter(pl.col("key").str.extract(f"^([^{SEPARATOR}]*)").is_in(shared))
     _add_pairs(pairs, common.join(common, on="key", suffix="_other"))
-    members = _vocabularies(ids, terms, {number for pair in pairs for number in pair}, keys)
-    _join(merge, pairs, members, ids.ordinal)
+    involved = {number for pair in pairs for number in pair}
+    _join(merge, pairs, _members(ids, terms, involved, keys, namespaces), ids.ordinal)
     return merge
 
 
@@ -113,25 +113,60 @@ def _named(ids: ConceptIds, namespaces: Sequence[str], wanted: pl.Series) -> pl.
     return pl.concat(frames)
 
 
-def _vocabularies(
-    ids: ConceptIds, terms: Spill, involved: set[int], keys: list[str]
-) -> dict[int, set[str]]:
-    """Vocabularies in which each of the involved concepts has terms."""
-    members: dict[int, set[str]] = {number: set() for number in involved}
+@dataclass
+class _Member:
+    """Codes by vocabulary: those that the concept is, and those that it bears."""
+
+    own: dict[str, set[str]] = field(default_factory=dict)
+    codes: dict[str, set[str]] = field(default_factory=dict)
+
+    def clashes(self, other: _Member) -> set[str]:
+        """Vocabularies in which the two are different concepts.
+
+        A concept of UMLS bears codes of many vocabularies, some of them several of one. It is
+        none of these concepts itself, so it may be joined with one of them, but not with two.
+        """
+        return _differ(self.own, other.own) | _differ(self.codes, other.codes)
+
+    def add(self, other: _Member) -> None:
+        for mine, theirs in ((self.own, other.own), (self.codes, other.codes)):
+            for vocabulary, codes in theirs.items():
+                mine.setdefault(vocabulary, set()).update(codes)
+
+
+def _differ(one: dict[str, set[str]], other: dict[str, set[str]]) -> set[str]:
+    return {name for name in one.keys() & other.keys() if one[name].isdisjoint(other[name])}
+
+
+def _members(
+    ids: ConceptIds,
+    terms: Spill,
+    involved: set[int],
+    keys: list[str],
+    namespaces: Sequence[str],
+) -> dict[int, _Member]:
+    """What each of the involved concepts is a concept of."""
+    members = {number: _Member() for number in involved}
     wanted = pl.Series(sorted(involved), dtype=pl.Int32)
     for frame in terms.read():
-        rows = frame.select(pl.Series("concept", ids.lookup(frame["concept"])), "source").unique(
-            maintain_order=False
-        )
-        for number, source in rows.filter(pl.col("concept").is_in(wanted.implode())).iter_rows():
-            members[number].add(keys[source])
+        number = pl.Series("number", ids.lookup(frame["concept"]))
+        rows = frame.with_columns(number).filter(number.is_in(wanted.implode()))
+        rows = rows.select("number", code_keys(rows, keys).alias("key")).unique()
+        for concept, key in rows.iter_rows():
+            members[concept].codes.setdefault(key.partition(SEPARATOR)[0], set()).add(key)
+    for concept, member in members.items():
+        namespace = namespaces[ids.ordinal[concept]]
+        if namespace:
+            member.own = {vocabulary_key(namespace): {code_key(namespace, ids.ids[concept])}}
+        else:
+            member.own = {name: set(codes) for name, codes in member.codes.items()}
     return members
 
 
 def _join(
     merge: Merge,
     pairs: dict[tuple[int, int], str],
-    members: dict[int, set[str]],
+    members: dict[int, _Member],
     ordinal: Array,
 ) -> None:
     """Union the pairs, surest first: those whose two sides have no other partner."""
@@ -147,15 +182,15 @@ def _join(
         left, right = root(one), root(other)
         if left == right:
             continue
-        both = members[left] & members[right]
-        if both:
-            why = f"would join two concepts of {', '.join(sorted(both))}"
+        clashes = members[left].clashes(members[right])
+        if clashes:
+            why = f"would join two concepts of {', '.join(sorted(clashes))}"
             merge.refused.append((one, other, pairs[one, other], why))
             continue
         # The id of the source that was named first stays; within a source, the lower one.
         kept, gone = sorted((left, right), key=lambda n: (ordinal[n], n))
         parent[gone] = kept
-        members[kept] |= members[gone]
+        members[kept].add(members[gone])
         merge.merged.append((kept, gone, pairs[one, other]))
     for number in parent:
         merge.into[number] = root(number)

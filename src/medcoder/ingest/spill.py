@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from medcoder.errors import MedcoderError
+from medcoder.errors import InputError
 from medcoder.ingest.hashtable import ABSENT, HashTable
 
 # Rows grouped by the number of their concept; labels are numbers by `Names`.
@@ -43,7 +43,10 @@ class Names:
         if number == len(self.labels):
             self.labels.append(label)
             if number >= self._limit:
-                raise MedcoderError(f"more than {self._limit:,} {self._what}: the format is full")
+                raise InputError(
+                    f"more than {self._limit:,} {self._what}, which is all that a graph can hold",
+                    remedy=f"Check which column holds them: the last is {label[:100]!r}",
+                )
         return number
 
     def encode(self, labels: pl.Series) -> pl.Series:
@@ -144,6 +147,8 @@ class Grouped:
     def _passed_on(self) -> Iterator[tuple[int, int, pl.DataFrame]]:
         held, low, size = [self._empty], 0, 0
         for frame in self._frames:
+            if frame.is_empty():  # all of absent concepts
+                continue
             held.append(frame)
             size += int(frame.estimated_size())
             if size < self._memory or self._ranges == 1:

@@ -17,6 +17,7 @@ from medcoder.kg.codes import vocabulary_key
 from medcoder.kg.columns import Array, ArrayWriter, StringWriter, raw_strings
 from medcoder.kg.terms import LINE
 from medcoder.prefetch import prefetch
+from medcoder.text import language_in
 from medcoder.types import CONCEPT_FLAGS, Count
 
 _RANK_BITS = 22
@@ -195,6 +196,8 @@ def _lines(frame: pl.DataFrame, ids: pl.Series) -> pl.Series:
 
 def _language_order(languages: list[str]) -> Array:
     order = np.empty(len(languages), np.int64)
-    ranked = sorted(range(len(languages)), key=lambda n: (languages[n] != "en", languages[n]))
+    ranked = sorted(
+        range(len(languages)), key=lambda n: (not language_in(languages[n], ["en"]), languages[n])
+    )
     order[ranked] = np.arange(len(languages))
     return order

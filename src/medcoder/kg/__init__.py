@@ -15,7 +15,7 @@ from medcoder.errors import NotFound
 from medcoder.kg.codes import SEPARATOR, code_key, vocabulary_key
 from medcoder.kg.columns import Array, Strings, open_array
 from medcoder.kg.edges import Edges, Triples
-from medcoder.kg.keys import Keys, concept_bits, hash_strings, hash_text
+from medcoder.kg.keys import Keys, concept_bits, encode, hash_strings, hash_text
 from medcoder.kg.terms import Terms
 from medcoder.text import fold
 from medcoder.types import CONCEPT_FLAGS, Code, Edge, SemanticType, Term, Vocabulary
@@ -33,8 +33,8 @@ class KG:
     one first. Calls name concepts by id; `indices` and `ids` translate for work on arrays.
 
     >>> kg = KG.open("open.kg")  # doctest: +SKIP
-    >>> kg.find("cold")  # doctest: +SKIP
-    ['ICD10CM:J00']
+    >>> kg.find("heart attack")  # doctest: +SKIP
+    ['HP:0001658']
     """
 
     def __init__(self, path: Path, meta: dict[str, Any]) -> None:
@@ -191,7 +191,7 @@ class KG:
 
     def indices(self, concepts: Sequence[str]) -> npt.NDArray[np.int64]:
         """Numbers of many concepts."""
-        encoded = [concept.encode() for concept in concepts]
+        encoded = [encode(concept) for concept in concepts]
         offsets = np.zeros(len(encoded) + 1, np.int64)
         np.cumsum([len(data) for data in encoded], out=offsets[1:])
         hashes = hash_strings(offsets, np.frombuffer(b"".join(encoded), np.uint8))
@@ -271,15 +271,23 @@ class KG:
     def _relation_numbers_of(self, labels: Ids) -> Array:
         array = np.asarray(labels)
         if array.dtype.kind in "iu":
-            return array
+            return _checked(array, len(self.relations), "relation")
         numbers = [self._relation(label) for label in array.ravel().tolist()]
         return np.array(numbers, np.int64).reshape(array.shape)
 
     def _numbers(self, concepts: Ids) -> Array:
         array = np.asarray(concepts)
         if array.dtype.kind in "iu":
-            return array
+            return _checked(array, len(self), "concept")
         return self.indices(array.ravel().tolist()).reshape(array.shape)
+
+
+def _checked(numbers: Array, count: int, what: str) -> Array:
+    """The numbers as they are: one out of range would pass for part of another edge."""
+    if numbers.size and (numbers.min() < 0 or numbers.max() >= count):
+        wrong = min(numbers.min(), 0) or numbers.max()
+        raise NotFound(f"no {what} has the number {wrong}: there are {count:,}, from 0 on")
+    return numbers
 
 
 __all__ = ["KG", "KIND", "VERSION", "Ids", "Triples"]

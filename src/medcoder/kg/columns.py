@@ -116,10 +116,8 @@ class Strings(Sequence[str]):
         return len(self._ends) - 1
 
     def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, slice):
-            start, stop, step = place.indices(len(self))
-            return [self.at(number) for number in range(start, stop, step)]
-        return self.at(place)
+        found = range(len(self))[place]
+        return self.at(found) if isinstance(found, int) else [self.at(number) for number in found]
 
     def at(self, place: int) -> str:
         return self.data[self._ends[place] : self._ends[place + 1]].decode()

@@ -43,9 +43,10 @@ class Edges:
 
     def outgoing(self, concept: int) -> Array:
         """Keys of the edges that start at the concept."""
-        ends = np.array([concept, concept + 1], np.uint64) << self._head_shift
-        low, high = np.searchsorted(self.keys, ends)
-        return self.keys[low:high]
+        least = np.uint64(concept) << self._head_shift
+        most = least | (np.uint64(1) << self._head_shift) - np.uint64(1)
+        low = np.searchsorted(self.keys, least)
+        return self.keys[low : np.searchsorted(self.keys, most, side="right")]
 
     def incoming(self, concept: int) -> Array:
         """Keys of the edges that end at the concept."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,34 +10,42 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from medcoder.artefact import disk_full
-from medcoder.errors import UsageError
+from medcoder.artefact import create
 from medcoder.kg import KG
 from medcoder.types import EDGES, FLAGS, TERMS, TYPES, XREFS
 
+KIND = "Parquet export"
+VERSION = 1
+VOCABULARIES = pa.schema({"name": pa.string(), "version": pa.string(), "title": pa.string()})
 _CONCEPTS = 50_000  # concepts at a time
 _EDGES = 1 << 20  # edges at a time
 
 
 def export_parquet(
-    kg: KG, folder: Path, *, progress: Callable[[str, int, int], None] | None = None
+    kg: KG,
+    folder: Path,
+    *,
+    overwrite: bool = False,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> dict[str, int]:
-    """Write terms, types, xrefs, flags and relations under `folder`; gives rows by file name."""
-    if folder.exists():
-        raise UsageError(f"{folder} exists. Choose another folder")
+    """Write the parts of a graph, a table each, under `folder`; gives rows by file name.
+
+    What does not travel: ids that were merged into others, and the report of the build.
+    """
     report = progress or (lambda *_: None)
-    partial = folder.parent / f".{folder.name}.partial"
-    shutil.rmtree(partial, ignore_errors=True)
-    with disk_full(folder):
-        try:
-            partial.mkdir(parents=True)
-            rows = _write_concepts(kg, partial, report)
-            rows["relations.parquet"] = _write_edges(kg, partial, report)
-            partial.rename(folder)
-        except BaseException:
-            shutil.rmtree(partial, ignore_errors=True)
-            raise
+    parents = {"kg": kg.fingerprint}
+    with create(folder, kind=KIND, version=VERSION, parents=parents, overwrite=overwrite) as draft:
+        rows = _write_concepts(kg, draft.path, report)
+        rows["relations.parquet"] = _write_edges(kg, draft.path, report)
+        rows["vocabularies.parquet"] = _write_vocabularies(kg, draft.path)
     return rows
+
+
+def _write_vocabularies(kg: KG, folder: Path) -> int:
+    # Ids that were merged into others are kept under a vocabulary without a name.
+    table = _table([entry for entry in kg.vocabularies if entry.name], VOCABULARIES)
+    pq.write_table(table, folder / "vocabularies.parquet")
+    return int(table.num_rows)
 
 
 def _write_concepts(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from operator import mul
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 
@@ -22,14 +23,22 @@ _BLOCK = 1 << 16  # bytes hashed at a time: temporary arrays stay in the cache
 _NEAR = 4096  # a few standard deviations of a place, for millions of keys
 _POWERS = [_BASE]  # BASE^(place + 1), as far as the longest string seen
 _POWER_SUMS = [0, _BASE]  # sum of the first powers
+_GROWING = Lock()  # two threads that append at a time would spoil every hash after
+
+
+def encode(text: str) -> bytes:
+    """UTF-8, also of what is not text, such as a bad byte of a command line: it matches nothing."""
+    return text.encode(errors="surrogatepass")
 
 
 def hash_text(text: str) -> int:
     """The hash of one string; equals `hash_strings` on it."""
-    data = text.encode()
-    while len(_POWERS) < len(data):
-        _POWERS.append(_POWERS[-1] * _BASE & _MASK)
-        _POWER_SUMS.append(_POWER_SUMS[-1] + _POWERS[-1] & _MASK)
+    data = encode(text)
+    if len(_POWER_SUMS) <= len(data):
+        with _GROWING:
+            while len(_POWER_SUMS) <= len(data):
+                _POWERS.append(_POWERS[-1] * _BASE & _MASK)
+                _POWER_SUMS.append(_POWER_SUMS[-1] + _POWERS[-1] & _MASK)
     total: int = sum(map(mul, data, _POWERS))
     return total + _POWER_SUMS[len(data)] & _MASK
 

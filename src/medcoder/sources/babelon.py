@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from medcoder.errors import InputError
-from medcoder.sources.frames import leave_out, to_arrow
+from medcoder.sources.frames import language_rule, leave_out, to_arrow
 from medcoder.sources.rows import RowFile, read_header
 from medcoder.text import language_tag
 from medcoder.types import Count, ReadOptions
@@ -74,7 +74,7 @@ def _rules(options: ReadOptions) -> Iterator[tuple[str, pl.Expr]]:
     yield "not translated", pl.col(STATUS) != "NOT_TRANSLATED"
     yield "empty term", pl.col("translation_value").str.strip_chars() != ""
     if options.languages is not None:
-        yield "language", pl.col("language").is_in(sorted(options.languages))
+        yield "language", language_rule(options.languages)
     yield "absent concept", pl.col("source").is_not_null()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import polars as pl
 import pyarrow as pa
@@ -27,7 +27,7 @@ def read_ids(file: RowFile, keep: Sequence[str], ids: Sequence[str]) -> Iterator
             if not good.all():
                 place = good.index_of(False) or 0
                 raise InputError(
-                    f"{name} is {frame[name][place]!r}, not an id of 1 to 18 digits",
+                    f"{name} is {frame[name][place][:40]!r}, not an id of 1 to 18 digits",
                     file=file.path,
                     row=before + place + 1,
                     remedy="Check that this is the file that its name says, and that it is intact",
@@ -65,6 +65,13 @@ def leave_out(frame: pl.DataFrame, count: Count, rules: Rules) -> pl.DataFrame:
         count.drop(reason, rows - left)
         rows = left
     return frame if rows == frame.height else frame.filter(kept)
+
+
+def language_rule(languages: Collection[str], column: pl.Expr | None = None) -> pl.Expr:
+    """Holds for rows whose language, or the one it is a variety of, is among `languages`."""
+    tag = pl.col("language") if column is None else column
+    wanted = sorted(languages)
+    return tag.is_in(wanted) | tag.str.extract(r"^([^-]*)-").is_in(wanted).fill_null(False)
 
 
 def to_arrow(frame: pl.DataFrame) -> pa.Table:

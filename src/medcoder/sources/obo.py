@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+import fastobo
 import pyarrow as pa
 
 from medcoder.errors import InputError
@@ -197,7 +198,8 @@ class _Counts:
 def _main_prefix(file: OboFile, header: Header) -> str:
     """The prefix that an ontology gives its own terms, spelt as there."""
     with closing(OboFile(file.path).frames()) as frames:
-        sample = Counter(prefix_of(frame.id, header) for frame in islice(frames, _SAMPLE))
+        terms = (frame for frame in frames if isinstance(frame, fastobo.term.TermFrame))
+        sample = Counter(prefix_of(frame.id, header) for frame in islice(terms, _SAMPLE))
     own = [name for name in sample if name.lower() == header.ontology]
     return (own or [name for name, _ in sample.most_common(1)] or [header.ontology.upper()])[0]
 

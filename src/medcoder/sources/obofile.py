@@ -9,7 +9,6 @@ from __future__ import annotations
 import codecs
 import gzip
 import re
-import zlib
 from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from typing import IO, Any
 import fastobo
 
 from medcoder.errors import InputError
+from medcoder.sources.rows import FAULTS, check_file, fault, size_of
 
 _RELEASE = re.compile(r"releases/([^/]+)")
 
@@ -39,7 +39,7 @@ class OboFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.size = path.stat().st_size if path.exists() else 0
+        self.size = size_of(path)
         self._stream: _Stream | None = None
 
     @property
@@ -95,8 +95,8 @@ class _Stream:
                 block = block.removeprefix(codecs.BOM_UTF8)
                 self._start = False
             self._decoder.decode(block, final=not block)
-        except (EOFError, gzip.BadGzipFile, zlib.error):
-            self._fail("the gzip data is cut off or damaged", self._lines + 1)
+        except FAULTS as error:
+            self.error = fault(self.path, error, self._lines + 1)
             return b""
         except UnicodeDecodeError as error:
             row = self._lines + error.object.count(b"\n", 0, error.start) + 1
@@ -139,16 +139,11 @@ def _parse(stream: _Stream) -> Generator[Any]:
 
 
 def _open(path: Path) -> IO[bytes]:
-    if not path.exists() or path.stat().st_size == 0:
-        missing = not path.exists()
-        raise InputError(
-            "does not exist" if missing else "is empty",
-            file=path,
-            remedy="Check the path" if missing else "Copy or download it again",
-        )
-    if path.suffix == ".gz":
-        return gzip.open(path, "rb")  # type: ignore[return-value]
-    return path.open("rb")
+    check_file(path)
+    try:
+        return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+    except OSError as error:
+        raise fault(path, error) from error
 
 
 def _position(raw: IO[bytes]) -> int:

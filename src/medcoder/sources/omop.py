@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 
 from medcoder.errors import InputError
-from medcoder.sources.frames import Rules, leave_out, look_up, read_ids, to_arrow
+from medcoder.sources.frames import Rules, language_rule, leave_out, look_up, read_ids, to_arrow
 from medcoder.sources.rows import RowFile, open_rows
 from medcoder.types import Part, ReadOptions, Tally, Vocabulary
 
@@ -140,7 +140,7 @@ class OmopSource:
     def _term_rules(self, term: str) -> Rules:
         rules: list[tuple[str, pl.Expr]] = []
         if self._options.languages is not None:
-            rules.append(("language", pl.col("language").is_in(sorted(self._options.languages))))
+            rules.append(("language", language_rule(self._options.languages)))
         return [*rules, ("empty term", pl.col(term).str.strip_chars() != "")]
 
 

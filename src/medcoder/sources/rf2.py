@@ -26,7 +26,15 @@ import polars as pl
 import pyarrow as pa
 
 from medcoder.errors import InputError
-from medcoder.sources.frames import Rules, leave_out, look_up, places, read_ids, to_arrow
+from medcoder.sources.frames import (
+    Rules,
+    language_rule,
+    leave_out,
+    look_up,
+    places,
+    read_ids,
+    to_arrow,
+)
 from medcoder.sources.rows import open_rows
 from medcoder.text import language_tag
 from medcoder.types import Count, Part, ReadOptions, Tally, Vocabulary
@@ -89,12 +97,8 @@ class Rf2Source:
         known = self._known(tally)
         if self._options.obsolete:
             inactive = known.filter(~pl.col("concept_active"))
-            yield (
-                "flags",
-                to_arrow(
-                    inactive.select(concept=pl.col("id").cast(pl.String), flag=pl.lit("invalid"))
-                ),
-            )
+            flags = inactive.select(concept=pl.col("id").cast(pl.String), flag=pl.lit("invalid"))
+            yield "flags", to_arrow(flags)
         ranks = self._ranks(tally)
         names: list[pl.DataFrame] = []
         for count, frame in self._rows("Description", ["conceptId"], tally):
@@ -193,8 +197,7 @@ class Rf2Source:
             ("empty term", pl.col("term").str.strip_chars() != ""),
         ]
         if self._options.languages is not None:
-            wanted = sorted(self._options.languages)
-            rules.insert(2, ("language", pl.col("language").is_in(wanted)))
+            rules.insert(2, ("language", language_rule(self._options.languages)))
         return rules
 
 

@@ -21,6 +21,7 @@ ROLES = {
     "relations": ("relations", "edges"),
     "xrefs": ("xrefs",),
     "types": ("types",),
+    "flags": ("flags",),
     "vocabularies": ("vocabularies",),
 }
 _CONCEPT = ("concept_id", "cui", "id")
@@ -49,12 +50,14 @@ FIELDS: dict[str, dict[str, tuple[str, ...]]] = {
         "xref": ("xref_id", "dbxref", "curie"),
         "source": _SOURCE,
         "code": ("source_id", "source_code"),
+        "kind": (),
     },
     "types": {
         "concept": _CONCEPT,
         "type": ("type_id", "tui", "semantic_type", "sty"),
         "name": ("type_name", "sty", "semantic_type", "label"),
     },
+    "flags": {"concept": _CONCEPT, "flag": ()},
     "vocabularies": {
         "name": (*_SOURCE, "source"),
         "version": (),
@@ -66,6 +69,7 @@ REQUIRED = {
     "relations": ("head", "relation", "tail"),
     "xrefs": ("concept",),
     "types": ("concept", "type"),
+    "flags": ("concept", "flag"),
     "vocabularies": ("name",),
 }
 # Required columns in which an empty cell is an error, not a reason to leave the row out.
@@ -91,6 +95,10 @@ class Table:
             for field in (name for name in REQUIRED[self.role] if name in _FILLED):
                 good = frame[field].str.strip_chars() != ""
                 self.check(good, f"the {field} is empty", remedy="Fill it in or delete the row")
+            if "concept" in frame.columns:
+                broken = frame["concept"].str.contains("\n", literal=True)
+                remedy = "Check which column holds the id, and its quotes"
+                self.check(~broken, "the concept has a line break in its id", remedy=remedy)
             yield frame
             self._before += frame.height
 
@@ -115,7 +123,7 @@ def find_tables(path: Path, columns: tuple[tuple[str, str], ...]) -> dict[str, T
         used = [table.fields.get(name, "") for table in tables.values()]
         if _key(theirs) not in map(_key, used):
             there = "; ".join(
-                f"{table.path.name} has {', '.join(table.rows.columns)}"
+                f"{table.path.name} has {_listed(table.rows.columns)}"
                 for table in tables.values()
                 if name in FIELDS[table.role]
             )
@@ -129,12 +137,15 @@ def find_tables(path: Path, columns: tuple[tuple[str, str], ...]) -> dict[str, T
 
 def _files(folder: Path) -> dict[str, Path]:
     files: dict[str, Path] = {}
-    for path in sorted(folder.iterdir()):
+    # Files first: a folder, or a link that leads nowhere, is an error where it is all there is.
+    for path in sorted(folder.iterdir(), key=lambda path: (not path.is_file(), path.name)):
         stem, suffix = split_name(path)
-        if not suffix or not path.is_file() or stem.startswith("."):
+        if not suffix or stem.startswith("."):
             continue
         for role, endings in ROLES.items():
             if not stem.lower().endswith(endings):
+                continue
+            if role in files and not path.is_file():
                 continue
             if role in files:
                 raise InputError(
@@ -176,7 +187,7 @@ def _fields(
         missing.append("xref")
     if missing:
         raise InputError(
-            f"no column for {' and '.join(missing)}; there are: {', '.join(columns)}",
+            f"no column for {' and '.join(missing)}; there are: {_listed(columns)}",
             file=path,
             remedy=f"Name it: --column {missing[0]}=NAME",
         )
@@ -185,3 +196,8 @@ def _fields(
 
 def _key(name: str) -> str:
     return name.strip().casefold()
+
+
+def _listed(columns: list[str]) -> str:
+    names = ", ".join(columns)
+    return names if len(names) <= 300 else f"{names[:300]}... ({len(columns):,} columns)"

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import gzip
 import io
+import stat
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-import numpy as np
 import polars as pl
 
 from medcoder.errors import InputError
 from medcoder.prefetch import in_parallel, prefetch
 
 BLOCK = 1 << 23  # bytes a block: small enough for the allocator to use again without new pages
+LONGEST = 1 << 26  # bytes of a row
+LONGEST_HEADER = 1 << 20
+FAULTS = (EOFError, OSError, zlib.error)  # what reading a file may raise, see `fault`
 
 
 class RowFile:
@@ -43,9 +46,10 @@ class RowFile:
         self.header = header
         self.trailing = trailing
         self.looks_like = looks_like or {}
-        self.size = path.stat().st_size if path.exists() else 0
+        self._text = bytes(byte for byte in range(256) if byte not in (10, ord(separator)))
+        self.size = size_of(path)
         self.done = 0  # bytes of the file on disk taken in so far
-        self._first = True
+        self.before = 0  # rows of the file before the frame just given, header included
 
     def read(self, keep: Sequence[str]) -> Iterator[pl.DataFrame]:
         """Data frames of the columns in `keep`, all strings, empty fields as empty strings."""
@@ -56,7 +60,7 @@ class RowFile:
             return checked[0], self._parse(*checked, picked)
 
         for before, frame in in_parallel(parse, prefetch(self._checked(), depth=1)):
-            self._first = before == 0
+            self.before = before + self.header
             yield frame
 
     def _parse(self, before: int, rows: int, block: bytes, picked: list[int]) -> pl.DataFrame:
@@ -86,11 +90,6 @@ class RowFile:
         return frame
 
     @property
-    def starts(self) -> bool:
-        """Whether the frame just given was the first."""
-        return self._first
-
-    @property
     def _separators(self) -> int:
         return len(self.columns) - (0 if self.trailing else 1)
 
@@ -102,19 +101,15 @@ class RowFile:
                 rows = self._check(block, before)
                 yield before, rows, block
                 before += rows
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise InputError(
-                "the gzip data is cut off or damaged",
-                file=self.path,
-                row=before + self.header + 1,
-                remedy="Copy or download it again",
-            ) from error
+        except FAULTS as error:
+            raise fault(self.path, error, before + self.header + 1) from error
 
     def _check(self, block: bytes, before: int) -> int:
-        """Number of rows, after a quick look that the block as a whole has the right shape."""
-        data = np.frombuffer(block, np.uint8)  # counts ten times as fast as bytes.count
-        rows = int(np.count_nonzero(data == 10)) + (not block.endswith(b"\n"))
-        if np.count_nonzero(data == ord(self.separator)) != rows * self._separators:
+        """Number of rows, each of which has the right number of fields and is UTF-8."""
+        marks = block.translate(None, self._text)  # separators and ends of rows, in their order
+        marks += b"" if block.endswith(b"\n") else b"\n"
+        rows = marks.count(b"\n")
+        if marks != (self._separators * self.separator.encode() + b"\n") * rows:
             self._find_bad_row(block, before)
         if not block.isascii():
             try:
@@ -159,6 +154,7 @@ class RowFile:
         first = True
         for block in self._raw_blocks():
             if first:
+                check_encoding(self.path, block)
                 block = block.removeprefix(b"\xef\xbb\xbf")
                 block = self._without_header(block) if self.header else block
                 first = False
@@ -166,6 +162,8 @@ class RowFile:
                 block = block.replace(b"\r\n", b"\n")
             if block:
                 yield block
+        if first:  # compressed nothing
+            raise InputError("is empty", file=self.path, remedy="Copy or download it again")
 
     def _without_header(self, block: bytes) -> bytes:
         line, _, rest = block.partition(b"\n")
@@ -182,38 +180,90 @@ class RowFile:
         return rest
 
     def _raw_blocks(self) -> Iterator[bytes]:
-        if self.size == 0:
-            missing = not self.path.exists()
-            raise InputError(
-                "does not exist" if missing else "is empty",
-                file=self.path,
-                remedy="Check the path" if missing else "Copy or download it again",
-            )
+        check_file(self.path)
         with self.path.open("rb") as raw:
             stream: IO[bytes] = raw
             if self.path.suffix == ".gz":
                 stream = gzip.GzipFile(fileobj=raw, mode="rb")  # type: ignore[assignment]
             while block := stream.read(BLOCK):
                 if not block.endswith(b"\n"):
-                    block += stream.readline()  # to the end of the row
+                    rest = stream.readline(LONGEST)  # to the end of the row
+                    self._check_length(rest)
+                    block += rest
                 self.done = raw.tell()
                 yield block
+
+    def _check_length(self, rest: bytes) -> None:
+        if len(rest) == LONGEST and not rest.endswith(b"\n"):
+            raise InputError(
+                f"a row of more than {LONGEST >> 20} MB",
+                file=self.path,
+                remedy="Line ends may be missing, or it may be no text file",
+            )
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file; 0 where there is none to be seen, which reading it will tell."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def check_file(path: Path) -> None:
+    """An error unless there is a file with something in it."""
+    try:
+        path.name.encode()  # it goes into the report
+        state = path.stat()
+    except UnicodeEncodeError as error:
+        raise InputError("its name is not UTF-8", file=path, remedy="Rename it") from error
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise InputError("does not exist", file=path, remedy="Check the path") from error
+    except OSError as error:
+        raise fault(path, error) from error
+    if not stat.S_ISREG(state.st_mode):
+        what = "is a folder" if stat.S_ISDIR(state.st_mode) else "is not a regular file"
+        raise InputError(what, file=path, remedy="A file of this name is needed")
+    if state.st_size == 0:
+        raise InputError("is empty", file=path, remedy="Copy or download it again")
+
+
+def fault(path: Path, error: Exception, row: int | None = None) -> InputError:
+    """The error to raise for one of FAULTS."""
+    if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
+        what, remedy = f"cannot be read: {error.strerror or error}", "Check that you may read it"
+    else:
+        what, remedy = "the gzip data is cut off or damaged", "Copy or download it again"
+    return InputError(what, file=path, row=row, remedy=remedy)
+
+
+def check_encoding(path: Path, start: bytes) -> None:
+    """An error for UTF-16, of which much would pass for UTF-8 with NUL characters."""
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in start[:4]:
+        raise InputError(
+            "is UTF-16 or no text, not UTF-8", file=path, row=1, remedy="Convert the file to UTF-8"
+        )
 
 
 def read_header(path: Path, separator: str) -> list[str]:
     """Column names of the first line of a plain or gzipped file."""
+    check_file(path)
     opener = gzip.open if path.suffix == ".gz" else io.open
     try:
         with opener(path, "rb") as file:
-            line = file.readline(1 << 20)
-    except FileNotFoundError as error:
-        raise InputError("does not exist", file=path, remedy="Check the path") from error
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(
-            "the gzip data is cut off or damaged", file=path, remedy="Download it again"
-        ) from error
+            line = file.readline(LONGEST_HEADER)
+    except FAULTS as error:
+        raise fault(path, error) from error
     if not line.strip():
         raise InputError("is empty", file=path, remedy="Copy or download it again")
+    check_encoding(path, line)
+    if len(line) == LONGEST_HEADER and not line.endswith(b"\n"):
+        raise InputError(
+            f"a header of more than {LONGEST_HEADER >> 20} MB",
+            file=path,
+            row=1,
+            remedy="Line ends may be missing, or it may be no text file",
+        )
     text = line.decode("utf-8-sig", errors="replace").rstrip("\r\n")
     return text.split(separator)
 

@@ -1,7 +1,7 @@
 """Tables with named columns: CSV, TSV and Parquet files of terms, relations and more.
 
 In a folder, the role of a file is how its name ends: `terms`, `relations` or `edges`, `xrefs`,
-`types`, `vocabularies`. Only terms are required; a single file is a file of terms.
+`types`, `flags`, `vocabularies`. Only terms are required; a single file is a file of terms.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import polars as pl
 import pyarrow as pa
 
 from medcoder.errors import InputError
-from medcoder.sources.frames import Rules, leave_out
+from medcoder.sources.frames import Rules, language_rule, leave_out
 from medcoder.sources.roles import Table, find_tables
 from medcoder.sources.tabular import split_name
 from medcoder.text import language_tag
-from medcoder.types import SCHEMAS, Part, ReadOptions, Tally, Vocabulary
+from medcoder.types import CONCEPT_FLAGS, SCHEMAS, Part, ReadOptions, Tally, Vocabulary
 
+LARGEST_RANK = 1 << 21  # a graph tells no more apart
 TRUE = ("true", "1", "yes", "y", "t")
 _PAIR = ["concept", "type"]
 
@@ -61,6 +62,11 @@ class TableSource:
                 ("no vocabulary", (pl.col("source") != "") & (pl.col("code") != "")),
             ]
             yield _part("xrefs", _keep(_xrefs(frame), table, tally, rules))
+        for table, frame in self._frames("flags"):
+            known = frame["flag"].is_in(CONCEPT_FLAGS)
+            flags = ", ".join(CONCEPT_FLAGS)
+            table.check(known, "an unknown flag", remedy=f"A flag is one of: {flags}")
+            yield _part("flags", _keep(frame, table, tally, []))
 
     def edges(self, tally: Tally) -> Iterator[pa.Table]:
         for table, frame in self._frames("relations"):
@@ -94,7 +100,7 @@ class TableSource:
         if options.vocabularies is not None:
             rules.append(("vocabulary", pl.col("source").is_in(sorted(options.vocabularies))))
         if options.languages is not None:
-            rules.append(("language", pl.col("language").is_in(sorted(options.languages))))
+            rules.append(("language", language_rule(options.languages)))
         return [*rules, ("empty term", pl.col("term").str.strip_chars() != "")]
 
     def _frames(self, role: str) -> Iterator[tuple[Table, pl.DataFrame]]:
@@ -143,7 +149,7 @@ def _ranks(frame: pl.DataFrame, table: Table) -> pl.Series:
     text = _column(frame, "rank").str.strip_chars()
     rank = text.cast(pl.Int32, strict=False)
     table.check(
-        rank.is_not_null() | (text == ""),
+        (rank.is_not_null() & (rank.abs() < LARGEST_RANK)) | (text == ""),
         "the rank is not a whole number, or a very large one",
         remedy="Number the terms of a concept 0, 1, 2...: the lowest is its preferred name",
     )
@@ -161,15 +167,18 @@ def _split_types(frame: pl.DataFrame) -> pl.DataFrame:
 def _xrefs(frame: pl.DataFrame) -> pl.DataFrame:
     """Vocabulary and code, from their columns or from "UMLS:C0001".
 
-    "ALT:CHEBI:18484" is another code of the very concept, as in exports of OBO's `alt_id`.
+    "ALT:CHEBI:18484", or the kind "alt", is another code of the very concept, as in exports.
     """
+    alt = _column(frame, "kind").str.strip_chars() == "alt"
     if "xref" not in frame.columns:
-        return frame.with_columns(pl.col("source", "code").str.strip_chars(), kind=pl.lit("xref"))
-    text = frame["xref"].str.strip_chars()
-    parts = text.str.strip_prefix("ALT:").str.splitn(":", 2).struct.unnest()
-    alt = text.str.starts_with("ALT:")
+        parts = [frame["source"], frame["code"]]
+    else:
+        text = frame["xref"].str.strip_chars()
+        alt |= text.str.starts_with("ALT:")
+        split = text.str.strip_prefix("ALT:").str.splitn(":", 2).struct.unnest()
+        parts = [column.fill_null("") for column in split]
     return frame.with_columns(
-        source=parts["field_0"].fill_null("").str.strip_chars(),
-        code=parts["field_1"].fill_null("").str.strip_chars(),
+        source=parts[0].str.strip_chars(),
+        code=parts[1].str.strip_chars(),
         kind=pl.when(alt).then(pl.lit("alt")).otherwise(pl.lit("xref")),
     )

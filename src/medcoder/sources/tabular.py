@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -21,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from medcoder.errors import InputError
-from medcoder.sources.rows import RowFile, read_header
+from medcoder.sources.rows import FAULTS, RowFile, check_encoding, check_file, fault, read_header
 
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 CHUNK = 50_000  # rows of CSV a frame
@@ -59,8 +58,7 @@ def split_name(path: Path) -> tuple[str, str]:
 
 def open_rows(path: Path) -> Rows:
     """Open a table by its suffix."""
-    if not path.exists():
-        raise InputError("does not exist", file=path, remedy="Check the path")
+    check_file(path)
     suffix = split_name(path)[1]
     if not suffix:
         raise InputError(
@@ -68,8 +66,6 @@ def open_rows(path: Path) -> Rows:
             file=path,
             remedy=f"Save it with one of these suffixes: {', '.join(SUFFIXES)}",
         )
-    if path.stat().st_size == 0:
-        raise InputError("is empty", file=path, remedy="Copy or download it again")
     if suffix == ".parquet":
         return ParquetFile(path)
     if suffix.startswith(".tsv"):
@@ -85,29 +81,25 @@ class CsvFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.size = path.stat().st_size
-        self.done = 0  # bytes of the file on disk taken in so far
         self.columns = next(self._records(), [])
+        self.done = 0  # bytes of the file on disk taken in so far
         if not self.columns:
             raise InputError("the header is empty", file=path, row=1, remedy="Name the columns")
+        check_encoding(path, self.columns[0].encode())
 
     def read(self, keep: Sequence[str]) -> Iterator[pl.DataFrame]:
         self.done = 0
+        picked = [self.columns.index(name) for name in keep]
         chunk: list[list[str]] = []
         records = self._records()
         next(records)
         for record in records:
-            chunk.append(record)
+            chunk.append([record[place] for place in picked])
             if len(chunk) == CHUNK:
-                yield self._frame(chunk, keep)
+                yield _frame(chunk, keep)
                 chunk = []
         if chunk:
-            yield self._frame(chunk, keep)
-
-    def _frame(self, chunk: list[list[str]], keep: Sequence[str]) -> pl.DataFrame:
-        data = dict(zip(self.columns, zip(*chunk, strict=True), strict=True))
-        return pl.DataFrame(
-            {name: data[name] for name in keep}, schema=dict.fromkeys(keep, pl.String)
-        )
+            yield _frame(chunk, keep)
 
     def _records(self, *, errors: str = "strict") -> Iterator[list[str]]:
         """The header, then rows that have as many fields."""
@@ -141,13 +133,8 @@ class CsvFile:
                 remedy="Close every quote and double those inside a quoted field, "
                 "or save the table as .tsv, which has no quoting",
             ) from error
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise InputError(
-                "the gzip data is cut off or damaged",
-                file=self.path,
-                row=row + 1,
-                remedy="Copy or download it again",
-            ) from error
+        except FAULTS as error:
+            raise fault(self.path, error, row + 1) from error
 
     def _wrong_fields(self, found: int, width: int, row: int, *, blank: bool) -> None:
         what = "an empty row" if blank else f"{found} fields where {width} were expected"
@@ -171,6 +158,10 @@ class CsvFile:
                         row=row,
                         remedy="Convert the file to UTF-8, or download it again",
                     )
+
+
+def _frame(rows: list[list[str]], columns: Sequence[str]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")
 
 
 class ParquetFile:

@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from medcoder.errors import InputError
-from medcoder.sources.frames import leave_out, to_arrow
+from medcoder.sources.frames import language_rule, leave_out, to_arrow
 from medcoder.sources.rows import RowFile
 from medcoder.text import LANGUAGE_TAGS
 from medcoder.types import Part, ReadOptions, Tally, Vocabulary
@@ -27,6 +27,7 @@ COLUMNS = {
     "MRSAB": "VCUI RCUI VSAB RSAB SON SF SVER VSTART VEND IMETA RMETA SLC SCC SRL TFR CFR CXTY "
     "TTYL ATNL LAT CENC CURVER SABIN SSN SCIT",
 }
+LARGEST_RANK = 99_999  # releases have four digits; far larger ones would not fit a graph
 SHAPES = {len(columns.split()): f"{name}.RRF" for name, columns in COLUMNS.items()}
 
 
@@ -62,13 +63,11 @@ class UmlsSource:
         ranks = self._ranks()
         keep = ["CUI", "LAT", "TS", "STT", "ISPREF", "SAB", "TTY", "CODE", "STR", "SUPPRESS"]
         for frame in self._conso.read(keep):
-            if self._conso.starts:
-                _check_ids(self._conso, frame, ["CUI"])
+            _check_ids(self._conso, frame, ["CUI"])
             frame = self._filter(frame, self._conso, tally)
             yield "terms", _terms(frame, ranks)
         for frame in self._sty.read(["CUI", "TUI", "STY"]):
-            if self._sty.starts:
-                _check_ids(self._sty, frame, ["CUI"])
+            _check_ids(self._sty, frame, ["CUI"])
             count = tally[self._sty.path.name]
             count.read += frame.height
             count.kept += frame.height
@@ -78,8 +77,7 @@ class UmlsSource:
         keep = ["CUI1", "REL", "CUI2", "RELA", "SUPPRESS"]
         keep += ["SAB"] if self._options.vocabularies is not None else []
         for frame in self._rel.read(keep):
-            if self._rel.starts:
-                _check_ids(self._rel, frame, ["CUI1", "CUI2"])
+            _check_ids(self._rel, frame, ["CUI1", "CUI2"])
             frame = self._filter(frame, self._rel, tally)
             # MRREL says what the second concept is to the first: "CUI2 RELA CUI1" reads true.
             yield to_arrow(frame.select(head="CUI2", relation=relation_label(), tail="CUI1"))
@@ -96,7 +94,7 @@ class UmlsSource:
         if options.vocabularies is not None:
             rules.append(("vocabulary", pl.col("SAB").is_in(sorted(options.vocabularies))))
         if options.languages is not None and "LAT" in frame.columns:
-            rules.append(("language", _language().is_in(sorted(options.languages))))
+            rules.append(("language", language_rule(options.languages, _language())))
         if "STR" in frame.columns:
             rules.append(("empty term", pl.col("STR").str.strip_chars() != ""))
         frame = leave_out(frame, count, rules)
@@ -108,11 +106,17 @@ class UmlsSource:
         if self._rank is None:
             return None
         frame = pl.concat(self._rank.read(["RANK", "SAB", "TTY", "SUPPRESS"]))
-        try:
-            rank = -frame["RANK"].cast(pl.Int32)
-        except pl.exceptions.PolarsError as error:
-            raise InputError(f"a RANK is not a number: {error}", file=self._rank.path) from error
-        return frame.with_columns(RANK=rank).unique(["SAB", "TTY", "SUPPRESS"], keep="first")
+        rank = frame["RANK"].cast(pl.Int32, strict=False)
+        good = rank.is_between(0, LARGEST_RANK).fill_null(False)
+        if not good.all():
+            place = good.index_of(False) or 0
+            raise InputError(
+                f"RANK is {frame['RANK'][place]!r}, not a number from 0 to {LARGEST_RANK:,}",
+                file=self._rank.path,
+                row=place + 1,
+                remedy="Check that this is the file that its name says, and that it is intact",
+            )
+        return frame.with_columns(RANK=-rank).unique(["SAB", "TTY", "SUPPRESS"], keep="first")
 
 
 def relation_label() -> pl.Expr:
@@ -176,12 +180,17 @@ def _optional(folder: Path, name: str) -> RowFile | None:
 
 
 def _check_ids(file: RowFile, frame: pl.DataFrame, columns: list[str]) -> None:
-    """The first rows must hold concept ids where they should be."""
+    """No id is empty, and the first of a file are concept ids: the file is what its name says."""
     for column in columns:
-        bad = frame.head(100).filter(~pl.col(column).str.contains(r"^C[0-9A-Z]+$"))
-        if bad.height:
+        ids = frame[column]
+        good = ids != ""
+        if file.before == 0:
+            good = ids.head(100).str.contains(r"^C[0-9A-Z]+$").extend(good[100:])
+        if not good.all():
+            place = good.index_of(False) or 0
             raise InputError(
-                f"{column} is {bad[column][0]!r}, not a concept id such as C0002502",
+                f"{column} is {ids[place][:40]!r}, not a concept id such as C0002502",
                 file=file.path,
-                remedy="Check that this is the file that its name says",
+                row=file.before + place + 1,
+                remedy="Check that this is the file that its name says, and that it is intact",
             )
