@@ -25,7 +25,8 @@ def option(parameter: Any) -> str:
         names = parameter.metavar or str(parameter.name).upper()
     default = parameter.default
     shown = "" if default in (None, False, ()) or callable(default) else f" Default: `{default}`."
-    return f"| `{names}` | {plain(parameter.help)}{shown} |"
+    variable = f" The variable `{parameter.envvar}` sets it too." if parameter.envvar else ""
+    return f"| `{names}` | {plain(parameter.help)}{shown}{variable} |"
 
 
 def describe(command: Any, path: str) -> list[str]:

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import re
+import contextlib
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from medcoder.cli.run import (
-    NOTHING_FOUND,
-    AsJson,
-    Graph,
-    command,
-    errors,
-    out,
-    print_json,
-    progress_bar,
-)
+from medcoder.artefact import verify
+from medcoder.cli import parse, shown
+from medcoder.cli.lines import errors, line, print_json
+from medcoder.cli.run import NOTHING_FOUND, AsJson, Graph, command, progress_bar
 from medcoder.default import default_kg
-from medcoder.errors import UsageError
+from medcoder.errors import ArtefactError, UsageError
 from medcoder.ingest import ingest
-from medcoder.kg import KG
+from medcoder.kg import KG, KIND
 from medcoder.kg.codes import split_curie
 from medcoder.sources import SOURCES, open_source
 from medcoder.text import language_tag
@@ -31,8 +25,8 @@ from medcoder.types import ReadOptions
 
 app = typer.Typer(help="Build, look into and export knowledge graphs.", no_args_is_help=True)
 
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-
+# What reading a file that is not as it was written may lead to.
+_SIGNS_OF_DAMAGE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 _BUILD_EXAMPLES = f"""
 [bold]Sources[/bold]
@@ -92,32 +86,37 @@ def build(
     as_json: AsJson = False,
 ) -> None:
     """Build a graph directory from releases of terminologies."""
+    parse.only_for("--column", column, "table", sources)
+    parse.only_for("--standard-only", standard_only, "omop", sources)
+    tags = parse.names("--languages", languages)
+    kept = parse.names("--vocabularies", vocabularies)
+    merging = [name for entry in merge_by or () for name in parse.names("--merge-by", entry) or ()]
     options = ReadOptions(
-        languages=frozenset(map(language_tag, languages.split(","))) if languages else None,
-        vocabularies=frozenset(_names(vocabularies)) if vocabularies else None,
+        languages=None if tags is None else frozenset(map(language_tag, tags)),
+        vocabularies=None if kept is None else frozenset(kept),
         obsolete=obsolete,
         suppressed=suppressed,
         standard_only=standard_only,
-        columns=tuple(_pair(entry) for entry in column or ()),
+        columns=tuple(map(parse.pair, column or ())),
     )
-    begin = time.perf_counter()
+    to, begin = parse.place(to), time.perf_counter()
     with progress_bar() as progress:
         report = ingest(
             [open_source(source, options) for source in sources],
             to,
-            merge_by=merge_by or (),
+            merge_by=merging,
             strict=strict,
-            memory=_bytes(memory),
+            memory=parse.size(memory),
             overwrite=overwrite,
             progress=progress,
         )
     if as_json:
         print_json(report)
         return
-    _show_report(report)
+    shown.show_report(report, merging=bool(merging))
     size = sum(file.stat().st_size for file in to.iterdir()) / 1e6
-    out().print(f"{KG.open(to)!r}", soft_wrap=True)
-    out().print(f"{size:,.1f} MB in {time.perf_counter() - begin:.1f} s")
+    line(repr(KG.open(to)))
+    line(f"{size:,.1f} MB in {time.perf_counter() - begin:.1f} s")
 
 
 @app.command()
@@ -131,22 +130,20 @@ def stats(
     as_json: AsJson = False,
 ) -> None:
     """Count concepts, terms and relations, by language, vocabulary, type and relation."""
-    graph = _open(kg)
-    counts = graph.stats()
+    with _opened(kg) as graph:
+        counts = graph.stats()
     if plot is not None:
         from medcoder.cli.pictures import draw_stats
 
+        plot = parse.place(plot)
         draw_stats(counts, plot, title=graph.path.name)
     if as_json:
         print_json(counts)
         return
-    out().print(f"{graph!r}", soft_wrap=True)
-    for name in ("languages", "vocabularies", "kinds", "types", "relations", "flags"):
-        shown = {label: count for label, count in counts[name].items() if count}
-        if shown:
-            out().print(_count_table(name, shown, top))
+    line(repr(graph))
+    shown.show_counts(counts, top)
     if plot is not None:
-        out().print(f"drawn to {plot}", soft_wrap=True)
+        line(f"drawn to {plot}")
 
 
 @app.command()
@@ -158,27 +155,12 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show a concept: names by language, types, codes, cross-references, relations."""
-    graph = _open(kg)
-    entry = _describe(graph, concept, limit)
+    with _opened(kg) as graph:
+        entry = shown.describe(graph, concept, limit)
     if as_json:
         print_json(entry)
-        return
-    console = out()
-    console.print(f"[bold]{entry['preferred']}[/bold]  {entry['id']}", soft_wrap=True)
-    for name in ("types", "flags", "codes", "xrefs"):
-        if entry[name]:
-            console.print(
-                f"[dim]{name}[/dim]  {', '.join(map(_label, entry[name]))}", soft_wrap=True
-            )
-    terms = Table("language", "term", "vocabulary", "code", "kind", box=None, header_style="dim")
-    for term in entry["terms"]:
-        terms.add_row(term["language"], term["text"], term["source"], term["code"], term["kind"])
-    console.print(terms)
-    for edge in entry["relations"]:
-        console.print(
-            f"{_end(edge, 'head')} [dim]{edge['relation']}[/dim] {_end(edge, 'tail')}",
-            soft_wrap=True,
-        )
+    else:
+        shown.show_concept(entry)
 
 
 @app.command()
@@ -197,25 +179,22 @@ def find(
     """Find concepts by a term, but for case, accents and punctuation, or by a code."""
     if (term is None) == (code is None):
         raise UsageError("give either a string to find or --code VOCABULARY:CODE")
-    graph = _open(kg)
-    if term is not None:
-        found = graph.find(term)
-    else:
-        parts = split_curie(code or "")
-        if parts is None:
-            raise UsageError(f"{code!r} is not VOCABULARY:CODE, such as ICD10CM:R51.9")
-        found = graph.find_code(*parts, xrefs=xrefs)
+    if xrefs and code is None:
+        raise UsageError("--xrefs goes with --code VOCABULARY:CODE")
+    parts = split_curie(code or "")
+    if code is not None and parts is None:
+        raise UsageError(f"{code!r} is not VOCABULARY:CODE, such as ICD10CM:R51.9")
+    with _opened(kg) as graph:
+        found = graph.find_code(*parts, xrefs=xrefs) if parts else graph.find(term or "")
+        entries = [shown.brief(graph, concept) for concept in found]
     if as_json:
-        print_json([_brief(graph, concept) for concept in found])
-    elif found:
-        table = Table("id", "preferred name", "types", box=None, header_style="dim")
-        for concept in found:
-            names = ", ".join(kind.name for kind in graph.types_of(concept))
-            table.add_row(concept, graph.preferred(concept), names)
-        out().print(table)
+        print_json(entries)
+    elif entries:
+        shown.show_found(entries)
     else:
-        errors().print(f"nothing found for {term or code!r} in {graph.path}", soft_wrap=True)
-    if not found:
+        sought = term if code is None else code
+        line(f"nothing found for {sought!r} in {graph.path}", console=errors())
+    if not entries:
         raise typer.Exit(NOTHING_FOUND)
 
 
@@ -224,92 +203,42 @@ def find(
 def export(
     to: Annotated[Path, typer.Option("--out", help="Folder to make.")],
     kg: Graph = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the export that is there.")
+    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write a graph as Parquet tables, which `table=FOLDER` reads back."""
     from medcoder.kg.export import export_parquet
 
-    graph = _open(kg)
-    with progress_bar() as progress:
-        files = export_parquet(graph, to, progress=progress)
+    to = parse.place(to)
+    with _opened(kg) as graph, progress_bar() as progress:
+        files = export_parquet(graph, to, overwrite=overwrite, progress=progress)
+    if as_json:
+        print_json(files)
+        return
     for file, rows in files.items():
-        out().print(f"{to / file}  {rows:,} rows", soft_wrap=True)
+        line(f"{to / file}  {rows:,} rows")
 
 
-def _open(path: Path | None) -> KG:
-    if path is not None:
-        return KG.open(path)
-    with progress_bar() as progress:
-        return KG.open(default_kg(progress))
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _pair(text: str) -> tuple[str, str]:
-    ours, equals, theirs = text.partition("=")
-    if not equals:
-        raise UsageError(f"--column {text!r}: write OURS=THEIRS, as in term=label")
-    return ours, theirs
-
-
-def _bytes(text: str) -> int:
-    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMG]?)i?B?\s*", text, re.IGNORECASE)
-    if match is None:
-        raise UsageError(f"--memory {text!r} is not a size such as 2GB or 512MB")
-    return int(float(match[1]) * _UNITS[match[2].upper()])
-
-
-def _show_report(report: dict[str, Any]) -> None:
-    table = Table("read from", "rows", "kept", "left out", box=None, header_style="dim")
-    for part in ("files", "graph"):
-        for name, count in report[part].items():
-            why = ", ".join(f"{reason} {rows:,}" for reason, rows in count["left_out"].items())
-            label = name if part == "files" else f"[dim]graph:[/dim] {name}"
-            table.add_row(label, f"{count['read']:,}", f"{count['kept']:,}", why)
-    out().print(table)
-    if report["merged"] or report["refused"]:
-        out().print(f"{report['merged']:,} merged, {report['refused']:,} refused: see merges.tsv")
-
-
-def _count_table(name: str, counts: dict[str, int], top: int) -> Table:
-    title = f"{name} ({len(counts):,})" if len(counts) > top else name
-    table = Table(title, "", box=None, header_style="bold")
-    table.columns[1].justify = "right"
-    for label, count in list(counts.items())[:top]:
-        table.add_row(label or "(none)", f"{count:,}")
-    return table
-
-
-def _brief(graph: KG, concept: str) -> dict[str, Any]:
-    return {
-        "id": concept,
-        "preferred": graph.preferred(concept),
-        "types": [kind._asdict() for kind in graph.types_of(concept)],
-    }
-
-
-def _describe(graph: KG, concept: str, limit: int) -> dict[str, Any]:
-    concept = graph.ids([graph.index(concept)])[0]
-    edges = graph.neighbours(concept, limit=limit)
-    names = {c: graph.preferred(c) for edge in edges for c in (edge.head, edge.tail)}
-    return _brief(graph, concept) | {
-        "flags": graph.flags_of(concept),
-        "codes": [code._asdict() for code in graph.codes_of(concept)],
-        "xrefs": [code._asdict() for code in graph.xrefs_of(concept)],
-        "terms": [term._asdict() for term in graph.terms_of(concept)],
-        "relations": [
-            edge._asdict() | {"head_name": names[edge.head], "tail_name": names[edge.tail]}
-            for edge in edges
-        ],
-    }
-
-
-def _label(entry: Any) -> str:
-    if isinstance(entry, dict):
-        return ":".join(entry.values()) if "vocabulary" in entry else str(entry["name"])
-    return str(entry)
-
-
-def _end(edge: dict[str, str], end: str) -> str:
-    return f"{edge[f'{end}_name']} ({edge[end]})"
+@contextlib.contextmanager
+def _opened(path: Path | None) -> Iterator[KG]:
+    """The graph. Where it turns out to be damaged, the error says which file of it is."""
+    if path is None:
+        with progress_bar() as progress:
+            path = default_kg(progress)
+    path = parse.place(path)
+    graph = None
+    try:
+        graph = KG.open(path)
+        yield graph
+    except OSError as error:
+        if Path(error.filename or "").parent != path:
+            raise
+        reason = f"{error.filename} cannot be read: {error.strerror}"
+        raise ArtefactError(f"{reason}. Check that you may read it") from error
+    except _SIGNS_OF_DAMAGE as error:
+        verify(path, kind=KIND)
+        if graph is not None:
+            raise
+        raise ArtefactError(f"{path} cannot be opened: {error}. Copy or build it again") from error

@@ -1,23 +1,23 @@
-"""What every command shares: errors to exit codes, progress, output for people and programs."""
+"""What every command shares: errors to exit codes, interrupts, progress."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
-import json
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec
+from typing import Annotated, Any, NoReturn, ParamSpec
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import TimeRemainingColumn as TimeLeftColumn
 
-from medcoder.errors import MedcoderError
+from medcoder.cli.lines import errors, line
+from medcoder.errors import DiskFull, MedcoderError, UsageError
 from medcoder.ingest import Progress as Report
 
 P = ParamSpec("P")
@@ -48,31 +48,14 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        signal.signal(signal.SIGTERM, _interrupt)
+        before = signal.signal(signal.SIGTERM, _interrupt)
         try:
-            function(*args, **kwargs)
-        except MedcoderError as error:
-            errors().print(f"[red]error:[/red] {_plain(str(error))}", soft_wrap=True)
-            raise typer.Exit(error.exit_code) from error
-        except KeyboardInterrupt as error:
-            errors().print("interrupted: nothing was kept of what was being written")
-            raise typer.Exit(INTERRUPTED) from error
-        except BrokenPipeError:  # the reader of our output has left: so do we
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            with _reader_may_leave(), _shown_errors():
+                function(*args, **kwargs)
+        finally:
+            signal.signal(signal.SIGTERM, before)
 
     return run
-
-
-def out() -> Console:
-    return Console(highlight=False)
-
-
-def errors() -> Console:
-    return Console(stderr=True, highlight=False)
-
-
-def print_json(value: object) -> None:
-    typer.echo(json.dumps(value, ensure_ascii=False))
 
 
 @contextlib.contextmanager
@@ -102,9 +85,37 @@ def progress_bar() -> Iterator[Report]:
         yield report
 
 
-def _plain(text: str) -> str:
-    """Text in which square brackets are not markup."""
-    return text.replace("[", r"\[")
+@contextlib.contextmanager
+def _shown_errors() -> Iterator[None]:
+    try:
+        yield
+    except MedcoderError as error:
+        _fail(str(error), error.exit_code, error)
+    except KeyboardInterrupt as error:
+        line("interrupted: nothing was kept of what was being written", console=errors())
+        raise typer.Exit(INTERRUPTED) from error
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        kind = DiskFull if error.errno == errno.ENOSPC else UsageError
+        place = f"{error.filename}: " if error.filename else ""
+        remedy = "Check the path, and that you may read and write there"
+        _fail(f"{place}{error.strerror or error}. {remedy}", kind.exit_code, error)
+
+
+@contextlib.contextmanager
+def _reader_may_leave() -> Iterator[None]:
+    """Where the reader of our output has left, as `head` does, leave quietly."""
+    try:
+        yield
+    except BrokenPipeError:
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _fail(message: str, code: int, error: Exception) -> NoReturn:
+    line(("error:", "red"), f" {message}", console=errors())
+    raise typer.Exit(code) from error
 
 
 def _interrupt(*_: Any) -> None:

@@ -1,0 +1,52 @@
+"""What people write for options, as values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from medcoder.errors import UsageError
+
+_SIZE = re.compile(r"\s*([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*([KMG]?)i?B?\s*", re.IGNORECASE)
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def names(option: str, text: str | None) -> list[str] | None:
+    """Names between commas; None where the option was not given."""
+    if text is None:
+        return None
+    found = [name.strip() for name in text.split(",") if name.strip()]
+    if not found:
+        raise UsageError(f"{option} {text!r} names none: write them with commas between")
+    return found
+
+
+def pair(text: str) -> tuple[str, str]:
+    """Our name of a column and the file's."""
+    ours, equals, theirs = text.partition("=")
+    if not (equals and ours.strip() and theirs.strip()):
+        raise UsageError(f"--column {text!r}: write OURS=THEIRS, as in term=label")
+    return ours.strip(), theirs
+
+
+def size(text: str) -> int:
+    """Bytes of "2GB", "512 MB" or "1.5g"."""
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise UsageError(f"--memory {text!r} is not a size such as 2GB or 512MB")
+    return int(float(match[1]) * _UNITS[match[2].upper()])
+
+
+def place(path: Path) -> Path:
+    """The path with a leading ~ expanded, as shells do not in `--out=~/umls.kg`."""
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise UsageError(f"{path}: there is no such home directory") from error
+
+
+def only_for(option: str, given: object, source: str, sources: Sequence[str]) -> None:
+    """An option that none of the sources looks at is a mistake."""
+    if given and source not in {spec.partition("=")[0] for spec in sources}:
+        raise UsageError(f"{option} is for the source {source!r}, which is not among those to read")
