@@ -24,9 +24,17 @@ class SamplerConfig:
 
     k: int = 128  # triplets a step (paper, Training settings of CODER)
     m: int = 8  # times that each triplet is repeated (paper, Training settings of CODER)
+    # Concepts more a step, each with two of its terms, for the term-term loss alone (ours).
+    pairs: int = 0
+    languages: tuple[str, ...] = ()  # draw terms of these alone; none: all (ours)
+    terms_per_language: int = 0  # of a concept, its best; 0: all (ours)
+    relation_power: float = 1.0  # a relation with n edges is drawn as n to this power (ours)
+    # Draw half of the pairs near the others, by an index of the model made anew every so many
+    # steps; 0: never (ours).
+    hard_every: int = 0
 
     def __post_init__(self) -> None:
-        _check(self, k=4)
+        _check(self, k=4, pairs=0, terms_per_language=0, relation_power=0, hard_every=0)
         # The bounds are of the paper, The contrastive learning framework for KG with synonyms.
         if not 2 <= self.m <= math.isqrt(self.k):
             raise UsageError(
@@ -43,9 +51,11 @@ class LossConfig:
     beta: float = 50.0  # sharpness over negatives
     lam: float = 0.5  # lambda: the similarity that divides the two; may be negative
     eps: float = 0.1  # epsilon: margin of the mining
+    kind: Literal["multi_similarity", "info_nce"] = "multi_similarity"
+    temperature: float = 0.05  # of info_nce, which knows none of the four above (ours)
 
     def __post_init__(self) -> None:
-        _check(self, above_zero=("alpha", "beta"), eps=0)
+        _check(self, above_zero=("alpha", "beta", "temperature"), eps=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +72,9 @@ class RelationConfig:
     labels: Literal["tail", "exact"] = "tail"
     init_scale: float = 0.001  # standard deviation of M_r around the identity (ours)
     learning_rate: float = 1e-3  # peak, of the relation parameters alone (ours)
-    # Plain AdamW (paper, Training settings of CODER) also moves relations that a step does not
-    # touch; without it their cost grows no more with the number of relations.
-    dense: bool = True
+    # Plain AdamW (paper, Training settings of CODER) also moves relations that no step touched
+    # since the last update, at a cost that grows with their number; ours leaves them alone.
+    dense: bool = False
     loss: LossConfig = field(default_factory=LossConfig)
 
     def __post_init__(self) -> None:
@@ -110,6 +120,7 @@ class TrainConfig:
     seed: int = 0  # (ours)
     checkpoint_every: int = 1000  # steps (ours)
     evaluate_every: int = 5000  # steps (ours)
+    log_every: int = 50  # steps (ours)
     sampler: SamplerConfig = field(default_factory=SamplerConfig)
     loss: LossConfig = field(default_factory=LossConfig)
     relation: RelationConfig = field(default_factory=RelationConfig)
@@ -117,7 +128,7 @@ class TrainConfig:
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
 
     def __post_init__(self) -> None:
-        _check(self, max_length=3, seed=0, checkpoint_every=1, evaluate_every=1)
+        _check(self, max_length=3, seed=0, checkpoint_every=1, evaluate_every=1, log_every=1)
 
 
 def load(path: Path | None, overrides: Sequence[str] = ()) -> TrainConfig:
@@ -176,6 +187,8 @@ def _leaves(section: Any, table: Mapping[str, Any], prefix: str, origin: str) ->
         if is_dataclass(hints[name]) and isinstance(value, dict):
             values |= _leaves(hints[name], value, f"{key}.", origin)
         else:
+            if isinstance(value, list) and get_origin(hints[name]) is tuple:
+                value = tuple(value)
             _expect(key, value, hints[name], place=f"{origin}: ")
             values[key] = value
     return values
@@ -224,6 +237,9 @@ def _expect(key: str, value: object, hint: Any, *, place: str = "") -> None:
         good, words = type(value) is hint, "a table of settings"
     elif hint is bool:
         good, words = isinstance(value, bool), "true or false"
+    elif get_origin(hint) is tuple:
+        good = isinstance(value, tuple) and all(isinstance(item, str) for item in value)
+        words = "a list of strings"
     elif hint is int:
         good, words = type(value) is int, "a whole number"
     else:

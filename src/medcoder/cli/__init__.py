@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from typing import Annotated
 
 import typer
 
 from medcoder import __version__
-from medcoder.cli import kg
+from medcoder.cli import kg, train
 from medcoder.cli.run import EXIT_CODES
 
 EXAMPLES = """
@@ -29,6 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(kg.app, name="kg")
+app.command()(train.train)
 
 
 def _version(wanted: bool) -> None:
@@ -51,4 +54,7 @@ def options(
 
 def main() -> None:
     """Entry point of the `medcoder` command."""
-    app()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # not every terminal has every letter
+            stream.reconfigure(errors="backslashreplace")
+    app(prog_name="medcoder")

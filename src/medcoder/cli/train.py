@@ -1,0 +1,106 @@
+"""`medcoder train`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from medcoder.cli.lines import errors, line, print_json
+from medcoder.cli.run import AsJson, command, progress_bar
+from medcoder.config import TrainConfig, load
+from medcoder.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from medcoder.train.log import Progress as Report
+
+
+@command
+def train(
+    kg: Annotated[Path, typer.Option("--kg", help="Directory of the graph.")],
+    init: Annotated[str, typer.Option(help="Hugging Face model to start from, folder or name.")],
+    to: Annotated[Path, typer.Option("--out", help="Directory of the run.")],
+    config: Annotated[Path | None, typer.Option(help="TOML file of settings.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting, as in: sampler.k=64.")
+    ] = None,
+    languages: Annotated[
+        str | None, typer.Option(help="Draw terms of these alone, as in: en,es.")
+    ] = None,
+    extra: Annotated[
+        Path | None, typer.Option(help="Table of extra terms: term, concept, weight.")
+    ] = None,
+    teacher: Annotated[
+        list[str] | None,
+        typer.Option(help="A model, or a .npy of vectors: PATH[,weight=20][,languages=en+fr]."),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write event files for TensorBoard.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Measure a few updates and print the plan.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a term encoder on a graph by dual contrastive learning."""
+    try:
+        from medcoder.train.run import open_run, plan
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            f"training needs {error.name}. Install it with: pip install 'medcoder[train]'"
+        ) from error
+    chosen = list(settings or ())
+    if languages:
+        listed = ", ".join(f'"{tag.strip()}"' for tag in languages.split(","))
+        chosen.append(f"sampler.languages=[{listed}]")
+    read = load(config, chosen)
+    with progress_bar() as preparing:
+        run = open_run(kg, init, to, read, extra=extra, teachers=teacher or (), progress=preparing)
+    if dry_run:
+        figures = plan(run)
+        if as_json:
+            print_json(figures)
+        else:
+            for name, value in figures.items():
+                shown = value if isinstance(value, str) else f"{value:,.4g}"
+                line(f"{name.replace('_', ' '):22} {shown}")
+        return
+    with _bar(read) as report:
+        model = run.train(to, resume=resume, tensorboard=tensorboard, progress=report)
+    if as_json:
+        print_json({"model": str(model)})
+    else:
+        line(f"model in {model}")
+
+
+@contextmanager
+def _bar(config: TrainConfig) -> Iterator[Report]:
+    """Loss, hard pairs, speed and time left, on standard error."""
+    console = errors()
+    accumulation = config.optimiser.accumulation if config.schedule.unit == "updates" else 1
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    )
+    task = bar.add_task("training", total=config.schedule.total * accumulation)
+
+    def report(metrics: dict[str, float]) -> None:
+        if "loss" in metrics:
+            text = (
+                f"loss {metrics['loss']:.4f}  hard pairs {metrics['positives']:.1f}+"
+                f"{metrics['negatives']:.1f}  {metrics['terms_per_second']:,.0f} terms/s"
+            )
+            bar.update(task, completed=metrics["step"], description=text)
+
+    with bar:
+        yield report

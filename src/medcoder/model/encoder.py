@@ -1,0 +1,124 @@
+"""The term encoder: any Hugging Face encoder, a pooling, unit vectors out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+from transformers import AutoModel, AutoTokenizer
+
+from medcoder.errors import ArtefactError, UsageError
+from medcoder.model.packed import Packed, first_tokens, mean_tokens, pack, unpack
+
+Pooling = Literal["cls", "mean", "legacy"]
+SETTINGS = "medcoder.json"
+_TOKENS = 16_384  # tokens encoded at a time
+
+
+class TransformerEncoder(nn.Module):
+    """A model with its tokenizer.
+
+    pooling: "cls" takes the last hidden state of the first token; "mean" that of all real tokens,
+        [CLS] and [SEP] too; "legacy" does as the published reference code does, for comparison
+        with embeddings made by it: padded to `max_length`, no attention mask, the tanh pooler.
+    """
+
+    def __init__(
+        self, model: Any, tokenizer: Any, *, pooling: Pooling = "cls", max_length: int = 32
+    ) -> None:
+        super().__init__()
+        if pooling not in get_args(Pooling):
+            raise UsageError(f"no pooling {pooling!r}: there are {', '.join(get_args(Pooling))}")
+        if pooling == "legacy" and getattr(model, "pooler", None) is None:
+            raise UsageError("legacy pooling needs a model with a pooler, such as BERT")
+        self.model = model
+        self.tokenizer = tokenizer
+        self.pooling = pooling
+        self.max_length = max_length
+        self.train(model.training)
+
+    @classmethod
+    def load(
+        cls, path: str | Path, *, pooling: Pooling | None = None, max_length: int | None = None
+    ) -> TransformerEncoder:
+        """Any Hugging Face checkpoint, by folder or name, in float32 whatever its file holds.
+
+        Pooling and length default to what a model directory of ours says, then to cls and 32.
+        """
+        try:
+            settings = _settings(Path(path))
+            model = AutoModel.from_pretrained(path, dtype=torch.float32).float()
+            tokenizer = AutoTokenizer.from_pretrained(path)
+            if len(tokenizer) <= len(tokenizer.all_special_ids):  # made up, for want of a file
+                raise ValueError("it has no tokenizer")
+        except (OSError, ValueError, SafetensorError) as error:
+            raise ArtefactError(
+                f"{path} cannot be loaded as a model: {error}. Name a folder with config.json, "
+                "model.safetensors and tokenizer.json"
+            ) from error
+        return cls(
+            model,
+            tokenizer,
+            pooling=pooling or settings.get("pooling", "cls"),
+            max_length=max_length or settings.get("max_length", 32),
+        )
+
+    @property
+    def width(self) -> int:
+        return int(self.model.config.hidden_size)
+
+    def forward(self, packed: Packed) -> Tensor:
+        """Embeddings (n, l), not normalised."""
+        if self.pooling == "legacy":
+            tokens, _ = unpack(packed, width=self.max_length, fill=self.tokenizer.pad_token_id)
+            output: Tensor = self.model(input_ids=tokens).pooler_output
+            return output
+        pool = first_tokens if self.pooling == "cls" else mean_tokens
+        return pool(self.model, packed)
+
+    def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
+        if len(texts) == 0:  # which the tokenizer cannot do
+            return []
+        ids: list[list[int]] = self.tokenizer(
+            list(texts), truncation=True, max_length=self.max_length
+        )["input_ids"]
+        return ids
+
+    @torch.inference_mode()
+    def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Unit vectors (n, l) in the order of the texts."""
+        training = self.training
+        self.eval()
+        device = next(self.parameters()).device
+        tokens = self.tokenize(texts)
+        order = sorted(range(len(tokens)), key=lambda place: len(tokens[place]))
+        vectors = np.empty((len(tokens), self.width), np.float32)
+        start = 0
+        while start < len(order):
+            stop, total = start, 0
+            while stop < len(order) and (total < _TOKENS or stop == start):
+                total += len(tokens[order[stop]])
+                stop += 1
+            some = [tokens[place] for place in order[start:stop]]
+            lengths = np.array([len(ids) for ids in some])
+            batch = pack(np.concatenate([np.array(ids) for ids in some]), lengths, device=device)
+            vectors[order[start:stop]] = normalize(self(batch).float(), dim=1).cpu().numpy()
+            start = stop
+        self.train(training)
+        return vectors
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    file = path / SETTINGS
+    if not file.exists():
+        return {}
+    settings: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return settings

@@ -1,0 +1,16 @@
+"""Losses on a matrix of similarities. One file each: (S, positive, negative) -> one scalar."""
+
+from __future__ import annotations
+
+from medcoder.registry import Registry
+
+LOSSES = Registry(
+    "loss",
+    {
+        "info_nce": "medcoder.model.losses.info_nce:info_nce",
+        "multi_similarity": "medcoder.model.losses.multi_similarity:multi_similarity",
+    },
+    extras={"info_nce": "train", "multi_similarity": "train"},
+)
+
+__all__ = ["LOSSES"]

@@ -1,0 +1,233 @@
+"""Draw triplets and terms: step t of seed s is always the same batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from medcoder.errors import InputError, UsageError
+from medcoder.kg import KG
+from medcoder.text import language_in
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Slots of a step: k heads, k tails, then two for each synonym pair.
+
+    Heads and tails come in groups of m that share a triplet: slot i of the heads belongs to group
+    i // m, and tail i to head i.
+    """
+
+    concepts: Array  # (2k + 2p,) numbers of concepts
+    terms: Array  # (2k + 2p,) numbers of terms, one of each slot's concept
+    relations: Array  # (g,) relation of each group
+    k: int
+
+    @property
+    def heads(self) -> Array:
+        return self.concepts[: self.k]
+
+    @property
+    def tails(self) -> Array:
+        return self.concepts[self.k : 2 * self.k]
+
+
+class TripletSampler:
+    """Pure `batch(seed, step)` over a graph."""
+
+    def __init__(
+        self,
+        kg: KG,
+        *,
+        k: int,
+        m: int,
+        pairs: int = 0,
+        languages: frozenset[str] | None = None,
+        terms_per_language: int | None = None,
+        relation_power: float = 1.0,
+        extra: tuple[Array, Array] | None = None,
+    ) -> None:
+        """k triplets a step, each m times; `pairs` concepts more, each with two of its terms.
+
+        languages: terms of these alone are drawn.
+        terms_per_language: at most so many of a concept's terms in one language, its best.
+        relation_power: a relation with n edges is drawn as n to this power; 1 draws edges evenly,
+            0 relations evenly.
+        extra: (concepts, terms) of terms beside the graph's, such as lay phrases; a term that
+            comes twice is drawn twice as often.
+        """
+        if k % m:
+            raise UsageError(f"sampler.k is {k}: it must be a multiple of sampler.m = {m}")
+        self.kg, self.k, self.m, self.pairs = kg, k, m, pairs
+        self._terms, self._first = _eligible(kg, languages, terms_per_language, extra)
+        counts = np.diff(self._first)
+        self._has_pair = _with_two(self._terms, counts)
+        self._several = np.flatnonzero(self._has_pair)  # what a synonym pair can come from
+        if pairs and len(self._several) < pairs:
+            raise UsageError(
+                f"{pairs} synonym pairs a step, but {len(self._several)} concepts "
+                "have two terms: lower sampler.pairs"
+            )
+        self._edges = self._usable_edges(counts)
+        if k and self.edges < k // m:
+            raise InputError(
+                f"the graph has {self.edges:,} relations between concepts with terms to draw, "
+                f"fewer than the {k // m} of a step",
+                remedy="Add relations or languages, or lower sampler.k",
+            )
+        self._by_relation = _weigh(kg, self._edges, relation_power) if k else None
+        self.hard: Array | None = None  # (concepts, h) near concepts, set from outside
+
+    @property
+    def edges(self) -> int:
+        return len(self.kg.edges) if self._edges is None else len(self._edges)
+
+    def batch(self, seed: int, step: int) -> Batch:
+        rng = np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, 0, step]))
+        groups = self.k // self.m
+        triples = self.kg.triples(self._draw_edges(rng, groups))
+        heads, tails = np.repeat(triples.head, self.m), np.repeat(triples.tail, self.m)
+        paired = np.repeat(self._draw_pairs(rng), 2)
+        concepts = np.concatenate([heads, tails, paired]).astype(np.int64)
+        terms = self._draw_terms(rng, concepts)
+        if len(paired):
+            terms[2 * self.k :] = self._two_terms(rng, paired[::2])
+        return Batch(concepts, terms, triples.relation, self.k)
+
+    def _draw_edges(self, rng: np.random.Generator, groups: int) -> Array:
+        """Numbers of distinct edges."""
+        if groups == 0:
+            return np.zeros(0, np.int64)
+        chosen: Array = np.zeros(0, np.int64)
+        while len(chosen) < groups:
+            wanted = groups - len(chosen)
+            if self._by_relation is None:
+                more = rng.integers(0, self.edges, wanted)
+            else:
+                order, first, cumulative = self._by_relation
+                label = np.searchsorted(cumulative, rng.random(wanted), side="right")
+                size = first[label + 1] - first[label]
+                more = order[first[label] + (rng.random(wanted) * size).astype(np.int64)]
+            chosen = np.concatenate([chosen, more])
+            _, place = np.unique(chosen, return_index=True)
+            chosen = chosen[np.sort(place)]
+        return chosen if self._edges is None else self._edges[chosen]
+
+    def _draw_pairs(self, rng: np.random.Generator) -> Array:
+        """Distinct concepts with two terms; with hard negatives, half of them near the others."""
+        if self.pairs == 0:
+            return np.zeros(0, np.int64)
+        first = self._several[_distinct(rng, len(self._several), self.pairs)]
+        if self.hard is None:
+            return first
+        anchors = first[: self.pairs // 2]
+        near = self.hard[anchors, rng.integers(0, self.hard.shape[1], len(anchors))]
+        near = near[self._has_pair[near]]
+        both = np.concatenate([anchors, near, first[self.pairs // 2 :]])
+        _, place = np.unique(both, return_index=True)
+        return both[np.sort(place)][: self.pairs]
+
+    def _draw_terms(self, rng: np.random.Generator, concepts: Array) -> Array:
+        begin = self._first[concepts]
+        size = self._first[concepts + 1] - begin
+        chosen: Array = self._terms[begin + (rng.random(len(concepts)) * size).astype(np.int64)]
+        return chosen
+
+    def _two_terms(self, rng: np.random.Generator, concepts: Array) -> Array:
+        """Two different terms of each concept."""
+        begin = self._first[concepts]
+        size = self._first[concepts + 1] - begin
+        one = (rng.random(len(concepts)) * size).astype(np.int64)
+        both = np.stack([begin + one, begin + one], 1)
+        same = np.arange(len(concepts))
+        while len(same):  # a term that counts several times has several places
+            step = 1 + (rng.random(len(same)) * (size[same] - 1)).astype(np.int64)
+            both[same, 1] = begin[same] + (one[same] + step) % size[same]
+            same = same[self._terms[both[same, 0]] == self._terms[both[same, 1]]]
+        chosen: Array = self._terms[both.ravel()]
+        return chosen
+
+    def _usable_edges(self, counts: Array) -> Array | None:
+        """Edges whose two ends have terms to draw; None if those are all."""
+        if (counts > 0).all():
+            return None
+        found = []
+        for start in range(0, len(self.kg.edges), 1 << 22):
+            triples = self.kg.triples(slice(start, start + (1 << 22)))
+            good = (counts[triples.head] > 0) & (counts[triples.tail] > 0)
+            found.append(start + np.flatnonzero(good))
+        return np.concatenate(found) if found else np.zeros(0, np.int64)
+
+
+def _eligible(
+    kg: KG,
+    languages: frozenset[str] | None,
+    terms_per_language: int | None,
+    extra: tuple[Array, Array] | None,
+) -> tuple[Array, Array]:
+    """Terms that may be drawn, grouped by concept, and where each concept's begin."""
+    concept = np.repeat(np.arange(len(kg)), np.diff(kg.terms.first))
+    language = kg.terms.info[:, 0]
+    good = np.ones(len(concept), bool)
+    if languages is not None:
+        wanted = [language_in(tag, languages) for tag in kg.languages]
+        good &= np.array(wanted, bool)[language]
+    terms = np.flatnonzero(good)
+    if terms_per_language is not None:
+        # A concept's terms are ordered by language, then rank: count within each stretch.
+        key = concept[terms] * len(kg.languages) + language[terms]
+        begins = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
+        within = np.arange(len(terms)) - np.repeat(begins, np.diff(begins, append=len(terms)))
+        terms = terms[within < terms_per_language]
+    owner = concept[terms]
+    if extra is not None:
+        owner, terms = np.concatenate([owner, extra[0]]), np.concatenate([terms, extra[1]])
+        order = np.argsort(owner, kind="stable")
+        owner, terms = owner[order], terms[order]
+    first = np.zeros(len(kg) + 1, np.int64)
+    np.cumsum(np.bincount(owner, minlength=len(kg)), out=first[1:])
+    return terms, first
+
+
+def _with_two(terms: Array, counts: Array) -> Array:
+    """Whether each concept has two different terms."""
+    owner = np.repeat(np.arange(len(counts)), counts)
+    differ = (owner[1:] == owner[:-1]) & (terms[1:] != terms[:-1])
+    found: Array = np.bincount(owner[1:][differ], minlength=len(counts)) > 0
+    return found
+
+
+def _weigh(kg: KG, edges: Array | None, power: float) -> tuple[Array, Array, Array] | None:
+    """Edges ordered by relation, where each relation's begin, and cumulative weights."""
+    if power == 1.0:
+        return None
+    relation = kg.triples(slice(None) if edges is None else edges).relation
+    order = np.argsort(relation, kind="stable")
+    counts = np.bincount(relation, minlength=len(kg.relations))
+    weights = np.where(counts > 0, counts.astype(float) ** power, 0.0)
+    cumulative = np.cumsum(weights)
+    cumulative /= cumulative[-1]  # exactly 1 from the last relation with edges on
+    return order, np.concatenate([[0], np.cumsum(counts)]), cumulative
+
+
+def _distinct(rng: np.random.Generator, below: int, size: int) -> Array:
+    """Distinct numbers; drawing again costs less than a permutation of all."""
+    chosen: Array = np.zeros(0, np.int64)
+    while len(chosen) < size:
+        more = rng.integers(0, below, size - len(chosen))
+        _, place = np.unique(np.concatenate([chosen, more]), return_index=True)
+        chosen = np.concatenate([chosen, more])[np.sort(place)]
+    return chosen
+
+
+def relation_shares(kg: KG, power: float) -> Mapping[str, float]:
+    """How often each relation is drawn, for reports."""
+    counts = np.array([kg.stats()["relations"].get(label, 0) for label in kg.relations], float)
+    weights = np.where(counts > 0, counts**power, 0.0)
+    return dict(zip(kg.relations, (weights / weights.sum()).tolist(), strict=True))

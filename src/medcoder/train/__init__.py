@@ -1,0 +1,5 @@
+"""Training by dual contrastive learning."""
+
+from medcoder.train.loop import Evaluate, Neighbours, train
+
+__all__ = ["Evaluate", "Neighbours", "train"]

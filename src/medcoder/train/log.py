@@ -1,0 +1,125 @@
+"""What a run reports: a line of JSON every so many steps, and TensorBoard if wanted."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from medcoder.config import TrainConfig
+from medcoder.errors import MedcoderError, MissingExtra
+from medcoder.train.batches import Prepared
+from medcoder.train.objective import NAMES
+from medcoder.train.state import State
+
+Progress = Callable[[dict[str, float]], None]  # each line of metrics
+
+
+class NonFiniteLoss(MedcoderError):
+    """The loss is no number any more."""
+
+
+class Log:
+    """Means of what steps report, a line of JSON every `log_every` steps."""
+
+    def __init__(
+        self,
+        path: Path,
+        config: TrainConfig,
+        state: State,
+        progress: Progress | None,
+        *,
+        enabled: bool,
+        tensorboard: bool = False,
+    ) -> None:
+        self._path, self._config, self._state = path, config, state
+        self._progress, self._enabled = progress, enabled
+        self._sum = torch.tensor(state.window or [0.0] * len(NAMES), dtype=torch.float64)
+        self._steps = state.window_steps
+        self._pending: list[torch.Tensor] = []
+        self._missed = math.nan
+        self._clock, self._done = time.perf_counter(), state.step
+        self._board = _board(path.parent, state.step) if tensorboard and enabled else None
+
+    def add(self, report: torch.Tensor, ready: Prepared) -> None:
+        self._pending.append(report)
+        if not math.isnan(ready.missed):
+            self._missed = ready.missed
+
+    def write(self, rate: float) -> None:
+        """After an update: a line, if one is due. Reading the reports waits for the device."""
+        step = self._state.step
+        if not crosses(step, self._config.log_every, self._config):
+            return
+        self._collect()
+        self.check()
+        now = time.perf_counter()
+        slots = 2 * self._config.sampler.k + 2 * self._config.sampler.pairs
+        speed = (step - self._done) * slots / max(now - self._clock, 1e-9)
+        means = (self._sum / self._steps).tolist()
+        line = {"step": step, **dict(zip(NAMES, means, strict=True)), "learning_rate": rate}
+        if not math.isnan(self._missed):
+            line["missed_positives"] = self._missed
+        self._sum.zero_()
+        self._steps = 0
+        self._clock, self._done = now, step
+        self.line(line | {"terms_per_second": speed})
+
+    def line(self, line: dict[str, float]) -> None:
+        if self._enabled:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+            if self._board is not None:
+                for name, value in line.items():
+                    self._board.add_scalar(name, value, int(line["step"]))
+            if self._progress:
+                self._progress(line)
+
+    def check(self) -> None:
+        """An error if any loss so far was no number."""
+        self._collect()
+        if not bool(torch.isfinite(self._sum).all()):
+            raise NonFiniteLoss(
+                f"the loss is not finite by step {self._state.step:,}. The last good checkpoint is "
+                "kept: resume from it with a lower optimiser.learning_rate, in a new directory"
+            )
+
+    def keep(self) -> None:
+        self._collect()
+        self._state.window, self._state.window_steps = self._sum.tolist(), self._steps
+
+    def _collect(self) -> None:
+        if self._pending:
+            self._sum += torch.stack(self._pending).double().sum(0).cpu()
+            self._steps += len(self._pending) * self._config.optimiser.accumulation
+            self._pending = []
+
+
+def crosses(step: int, every: int, config: TrainConfig) -> bool:
+    """Whether the update that ended at `step` passed a multiple of `every`."""
+    return step // every > (step - config.optimiser.accumulation) // every
+
+
+def cut(metrics: Path, step: int) -> None:
+    """Drop the lines that came after the checkpoint."""
+    if metrics.exists():
+        lines = metrics.read_text(encoding="utf-8").splitlines()
+        kept = [line for line in lines if line.strip() and json.loads(line)["step"] <= step]
+        partial = metrics.with_suffix(".partial")
+        partial.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
+        partial.replace(metrics)
+
+
+def _board(folder: Path, step: int) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            "TensorBoard is not installed. Install it with: pip install tensorboard"
+        ) from error
+    return SummaryWriter(str(folder / "tensorboard"), purge_step=step)

@@ -1,0 +1,113 @@
+"""What a run is made of, and its checkpoints: complete, atomic, exact to resume from."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from medcoder.artefact import create, open_artefact
+from medcoder.config import TrainConfig, to_toml
+from medcoder.errors import ArtefactError
+from medcoder.model.encoder import TransformerEncoder
+from medcoder.model.table import LazyTable
+
+KIND = "checkpoint"
+VERSION = 1
+
+
+@dataclass
+class State:
+    """Everything that changes while training."""
+
+    encoder: TransformerEncoder
+    optimiser: torch.optim.AdamW
+    table: LazyTable | torch.nn.Parameter | None
+    step: int = 0  # steps done, always a whole number of updates
+    best: float = float("-inf")
+    window: list[float] = field(default_factory=list)  # sums of the reports since the last log
+    window_steps: int = 0
+    rng: dict[str, Tensor] = field(default_factory=dict)
+
+    def remember_rng(self) -> None:
+        """Random states at an update: a checkpoint made later goes back to here."""
+        self.rng = {"cpu": torch.get_rng_state()}
+        if torch.cuda.is_available():
+            self.rng["cuda"] = torch.cuda.get_rng_state()
+
+    def restore_rng(self) -> None:
+        torch.set_rng_state(self.rng["cpu"])
+        if "cuda" in self.rng and torch.cuda.is_available():
+            torch.cuda.set_rng_state(self.rng["cuda"])
+
+    def tensors(self) -> dict[str, Tensor]:
+        names = {id(p): name for name, p in self.encoder.named_parameters()}
+        found = {f"model.{name}": t for name, t in self.encoder.model.state_dict().items()}
+        for parameter, state in self.optimiser.state.items():
+            name = names.get(id(parameter), "relation")
+            found |= {f"adam.{name}.{key}": value for key, value in state.items()}
+        if isinstance(self.table, LazyTable):
+            found |= {f"table.{key}": value for key, value in self.table.state().items()}
+        elif self.table is not None:
+            found["table.values"] = self.table
+        found |= {f"rng.{key}": value for key, value in self.rng.items()}
+        return {name: tensor.detach().contiguous() for name, tensor in found.items()}
+
+
+def save_checkpoint(state: State, path: Path, config: TrainConfig, about: dict[str, Any]) -> None:
+    tensors = {name: tensor.cpu().clone() for name, tensor in state.tensors().items()}
+    with create(path, kind=KIND, version=VERSION, overwrite=True) as draft:
+        save_file(tensors, draft.path / "state.safetensors")
+        (draft.path / "config.toml").write_text(to_toml(config), encoding="utf-8")
+        progress = {
+            "step": state.step,
+            "best": state.best if state.best > float("-inf") else None,
+            "window": state.window,
+            "window_steps": state.window_steps,
+        }
+        (draft.path / "progress.json").write_text(json.dumps(progress), encoding="utf-8")
+        draft.meta |= {"about": about}
+
+
+def load_checkpoint(state: State, path: Path, config: TrainConfig, about: dict[str, Any]) -> None:
+    """Put `state` back to where the checkpoint was made."""
+    meta = open_artefact(path, kind=KIND, version=VERSION)
+    if meta["about"] != about:
+        changed = sorted(key for key in about if meta["about"].get(key) != about[key])
+        raise ArtefactError(
+            f"{path} is of a run with another {', '.join(changed)}. Resume with the same, or "
+            "train to another directory"
+        )
+    was = (path / "config.toml").read_text(encoding="utf-8")
+    if was != to_toml(config):
+        raise ArtefactError(
+            f"{path} is of a run with other settings: compare its config.toml. Resume with the "
+            "same settings, or train to another directory"
+        )
+    tensors = load_file(path / "state.safetensors")
+    progress = json.loads((path / "progress.json").read_text(encoding="utf-8"))
+    model = {n.removeprefix("model."): t for n, t in tensors.items() if n.startswith("model.")}
+    state.encoder.model.load_state_dict(model)
+    names = dict(state.encoder.named_parameters())
+    if isinstance(state.table, LazyTable):
+        state.table.load({n[6:]: t for n, t in tensors.items() if n.startswith("table.")})
+    elif state.table is not None:
+        names["relation"] = state.table
+        state.table.data.copy_(tensors["table.values"])
+    for name, tensor in tensors.items():
+        if name.startswith("adam."):
+            parameter, key = name[5:].rsplit(".", 1)
+            target = names[parameter]
+            device = target.device if key != "step" else torch.device("cpu")
+            fused = bool(state.optimiser.defaults.get("fused"))
+            state.optimiser.state[target][key] = tensor.to(target.device if fused else device)
+    state.step = progress["step"]
+    state.best = float("-inf") if progress["best"] is None else progress["best"]
+    state.window, state.window_steps = progress["window"], progress["window_steps"]
+    state.rng = {n[4:]: t for n, t in tensors.items() if n.startswith("rng.")}
+    state.restore_rng()
