@@ -1,6 +1,7 @@
 """Settings: the paper's defaults, TOML, overrides, and errors that say what to do."""
 
 import dataclasses
+import json
 import tomllib
 
 import pytest
@@ -32,8 +33,10 @@ def test_defaults_are_the_papers():
     assert (config.sampler.k, config.sampler.m, config.optimiser.accumulation) == (128, 8, 8)
     assert (config.pooling, config.max_length) == ("cls", 32)
     four = (2.0, 50.0, 0.5, 0.1)
-    assert dataclasses.astuple(config.loss) == four
-    assert dataclasses.astuple(config.relation.loss) == four
+    for loss in (config.loss, config.relation.loss):
+        assert (loss.alpha, loss.beta, loss.lam, loss.eps) == four
+        assert loss.kind == "multi_similarity"
+    assert (config.sampler.pairs, config.sampler.languages, config.sampler.hard_every) == (0, (), 0)
     assert (config.relation.mu, config.relation.form, config.relation.labels) == (
         1.0,
         "bilinear",
@@ -219,7 +222,7 @@ def test_missing_file(tmp_path):
 
 def test_every_setting_is_written():
     parsed = tomllib.loads(to_toml(TrainConfig()))
-    assert parsed == dataclasses.asdict(TrainConfig())
+    assert parsed == json.loads(json.dumps(dataclasses.asdict(TrainConfig())))
 
 
 POSITIVE = st.floats(min_value=0, exclude_min=True, allow_infinity=False) | st.integers(1, 2**62)
@@ -289,7 +292,7 @@ def test_every_setting_can_be_set_by_override(config):
             if isinstance(value, dict):
                 yield from pairs(value, f"{prefix}{name}.")
             else:
-                text = str(value).lower() if isinstance(value, bool) else str(value)
-                yield f"{prefix}{name}={text}"
+                plain = isinstance(value, bool | tuple)
+                yield f"{prefix}{name}={json.dumps(value) if plain else value}"
 
     assert load(None, list(pairs(dataclasses.asdict(config)))) == config

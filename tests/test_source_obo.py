@@ -2,7 +2,6 @@
 
 import gzip
 
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,52 +9,10 @@ from hypothesis import strategies as st
 from medcoder.errors import InputError
 from medcoder.sources import obo, open_source
 from medcoder.sources.obo import OboSource
-from medcoder.types import SCHEMAS, ReadOptions, Tally, Vocabulary
+from medcoder.types import ReadOptions, Tally, Vocabulary
+from releases import read as read_release
+from releases.obo import HEADER, OLD, PARENT, SEIZURE, TYPEDEF
 
-HEADER = """\
-format-version: 1.2
-data-version: hp/releases/2025-01-16
-synonymtypedef: layperson "layperson term"
-synonymtypedef: abbreviation "abbreviation"
-synonymtypedef: OMO:0003000 "abbreviation"
-synonymtypedef: HP:0034334 "allelic_requirement"
-default-namespace: human_phenotype
-ontology: hp.obo
-property_value: dc:title "Human Phenotype Ontology" xsd:string
-
-"""
-SEIZURE = """\
-[Term]
-id: HP:0001250
-name: Seizure
-alt_id: HP:0002279
-def: "An intermittent abnormality." [PMID:1]
-synonym: "Epilepsy" RELATED layperson []
-synonym: "Epileptic seizure" EXACT [ORCID:0000-0001]
-synonym: "SZ" EXACT abbreviation []
-synonym: "Sz." RELATED OMO:0003000 []
-synonym: "Fit" BROAD []
-synonym: "Grand mal" NARROW []
-xref: SNOMEDCT_US:128613002
-xref: UMLS:C0036572 "Seizures"
-is_a: HP:0012638 {source="x"} ! Abnormal nervous system physiology
-relationship: part_of HP:0000707 ! Abnormality of the nervous system
-
-"""
-PARENT = "[Term]\nid: HP:0012638\nname: Abnormal nervous system physiology\n\n"
-OLD = """\
-[Term]
-id: HP:0000057
-name: obsolete Clitoromegaly
-synonym: "Big" EXACT []
-alt_id: HP:0000056
-xref: UMLS:C1
-is_a: HP:0012638
-is_obsolete: true
-replaced_by: HP:0008665
-
-"""
-TYPEDEF = "[Typedef]\nid: part_of\nname: part of\n"
 COLUMNS = "source_language translation_language subject_id predicate_id source_value "
 COLUMNS = (COLUMNS + "translation_value translation_status").split()
 
@@ -67,20 +24,8 @@ def write(path, text):
 
 
 def read(path, **options):
-    """All rows by part, as lists of tuples, and the tally, which must add up."""
-    source = OboSource(path, ReadOptions(**options))
-    tally, rows = Tally(), {part: [] for part in SCHEMAS}
-    for part, table in source.concepts(tally):
-        assert table.column_names == SCHEMAS[part].names
-        frame = pl.DataFrame(table)
-        assert sum(frame.null_count().row(0)) == 0
-        rows[part] += frame.rows()
-    for table in source.edges(tally):
-        assert table.schema == SCHEMAS["edges"]
-        rows["edges"] += pl.DataFrame(table).rows()
-    assert all(count.adds_up for count in tally.values())
-    assert source.done() == source.size() > 0
-    return rows, tally
+    """All rows by part, as lists of tuples, and the tally."""
+    return read_release(OboSource(path, ReadOptions(**options)))
 
 
 def read_text(tmp_path, text, **options):
@@ -195,7 +140,8 @@ def test_evil_text_survives(tmp_path):
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(
-        st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters="\r\n")),
+        # The parser refuses a quoted string that ends in a backslash, see the test below.
+        st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\r\n\\")),
         min_size=1,
         max_size=5,
     )
@@ -207,6 +153,12 @@ def test_any_synonym_round_trips(tmp_path_factory, texts):
     rows, _ = read(path)
     kept = [text.strip(" \t") for text in texts if text.strip()]
     assert [row[1] for row in rows["terms"]] == ["x", *kept]
+
+
+def test_final_backslash_is_an_error_and_not_lost(tmp_path):
+    text = HEADER + '[Term]\nid: HP:1\nname: x\nsynonym: "back\\\\" EXACT []\n'
+    with pytest.raises(InputError, match="not OBO syntax"):
+        read_text(tmp_path, text)
 
 
 @pytest.mark.parametrize("change", ["crlf", "bom", "no newline", "gzip"])
@@ -399,7 +351,7 @@ def test_translations(tmp_path):
         (seizure, "Crise", "fr", "HP", seizure, "name", 0),
         (seizure, "NA", "fr", "HP", seizure, "EXACT", 1),
         (seizure, "a\u2028b\u0085", "fr", "HP", seizure, "EXACT", 1),
-        (seizure, "Crise", "pt", "HP", seizure, "RELATED", 4),
+        (seizure, "Crise", "pt-br", "HP", seizure, "RELATED", 4),
         (seizure, "Crise", "de", "HP", seizure, "name", 0),
     ]
     count = tally["hp-fr.babelon.tsv"]

@@ -4,7 +4,6 @@ import sys
 import warnings
 from collections import Counter, defaultdict
 
-import polars as pl
 import pytest
 
 from medcoder.errors import InputError, MissingExtra
@@ -12,7 +11,8 @@ from medcoder.sources import open as embedded
 from medcoder.sources import open_source
 from medcoder.sources.icd10cm import Icd10cmSource
 from medcoder.sources.open import OpenSource
-from medcoder.types import SCHEMAS, ReadOptions, Tally, Vocabulary
+from medcoder.types import ReadOptions, Tally, Vocabulary
+from releases import read
 
 HPO = """\
 format-version: 1.2
@@ -57,23 +57,9 @@ ICD = """<?xml version="1.0" encoding="utf-8"?>
 CODES = "19\nT07\nT07XXXA\nT07XXXD\nT20\nT200\nT2001\nT20011\nT20011A\nT2002\nT2002XA\n"
 
 
-def read(source):
-    """All rows by part, as lists of tuples, and the tally, which must add up."""
-    tally, rows = Tally(), {part: [] for part in SCHEMAS}
-    for part, table in source.concepts(tally):
-        assert table.schema == SCHEMAS[part]
-        rows[part] += pl.DataFrame(table).rows()
-    for table in source.edges(tally):
-        assert table.schema == SCHEMAS["edges"]
-        rows["edges"] += pl.DataFrame(table).rows()
-    assert all(count.adds_up for count in tally.values())
-    assert source.done() == source.size() > 0
-    return rows, tally
-
-
 @pytest.fixture(scope="module")
-def whole():
-    return read(open_source("open"))
+def whole(open_rows):
+    return open_rows
 
 
 @pytest.fixture

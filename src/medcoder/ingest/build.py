@@ -20,7 +20,7 @@ from medcoder.ingest.ids import ConceptIds
 from medcoder.ingest.merge import Merge, lines, merge_concepts
 from medcoder.ingest.runs import SortedRuns
 from medcoder.ingest.spill import TERM_ROWS, XREF_ROWS, Grouped, Names, Spill
-from medcoder.ingest.terms import flag_bits, write_terms, write_types, write_xrefs
+from medcoder.ingest.terms import LAST_ORDINAL, flag_bits, write_terms, write_types, write_xrefs
 from medcoder.kg.columns import Array, ArrayWriter, raw_strings
 from medcoder.kg.keys import concept_bits, hash_strings, make_keys
 from medcoder.kg.terms import LINE
@@ -73,6 +73,7 @@ class Build:
                 self.languages.encode(frame["language"]),
                 self.sources.encode(frame["source"]),
                 self.kinds.encode(frame["kind"]),
+                ordinal=pl.lit(min(ordinal, LAST_ORDINAL), pl.UInt8),
             )
         elif part == "types":
             named = frame.select("type", "name").unique(maintain_order=True)

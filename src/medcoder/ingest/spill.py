@@ -22,6 +22,7 @@ TERM_ROWS = {
     "code": pl.String,
     "kind": pl.UInt16,
     "rank": pl.Int32,
+    "ordinal": pl.UInt8,  # of the source, up to 15
 }
 XREF_ROWS = {name: TERM_ROWS[name] for name in ("concept", "source", "code", "kind")}
 

@@ -20,7 +20,8 @@ from medcoder.prefetch import prefetch
 from medcoder.text import language_in
 from medcoder.types import CONCEPT_FLAGS, Count
 
-_RANK_BITS = 22
+_LANGUAGE_BITS, _ORDINAL_BITS, _RANK_BITS = 10, 4, 22
+LAST_ORDINAL = (1 << _ORDINAL_BITS) - 1  # sources after it rank together
 
 
 def write_terms(
@@ -169,11 +170,17 @@ def count_ascending(counts: Array, numbers: Array) -> None:
 
 
 def _sorted_terms(frame: pl.DataFrame, language_order: Array) -> pl.DataFrame:
-    """By concept, English first, other languages by name; by rank; equal rows once."""
+    """By concept, English first, other languages by name; by source, by rank; equal rows once."""
     limit = 1 << (_RANK_BITS - 1)
-    rank = frame["rank"].clip(-limit, limit - 1).cast(pl.Int64).to_numpy() + limit
+    rank = frame["rank"].clip(-limit, limit - 1).cast(pl.Int64) + limit
     place = language_order[frame["language"].to_numpy()]
-    key = (frame["concept"].cast(pl.Int64).to_numpy() << 10 | place) << _RANK_BITS | rank
+    key = frame["concept"].to_numpy().astype(np.uint64)  # 28 bits at the most, see relation_bits
+    for bits, part in (
+        (_LANGUAGE_BITS, place),
+        (_ORDINAL_BITS, frame["ordinal"].to_numpy()),
+        (_RANK_BITS, rank.to_numpy()),
+    ):
+        key = key << np.uint64(bits) | part.astype(np.uint64)
     return (
         frame.with_columns(key=pl.Series(key))
         .sort("key", "term", "source", "code", "kind")

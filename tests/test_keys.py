@@ -1,0 +1,166 @@
+"""Look-up of strings through sorted hashes."""
+
+import random
+import sys
+import threading
+from collections import defaultdict
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from medcoder.kg import keys as module
+from medcoder.kg.columns import ArrayWriter, Strings, StringWriter, open_array, raw_strings
+from medcoder.kg.keys import Keys, concept_bits, hash_strings, hash_text, make_keys
+
+MASK = (1 << 64) - 1
+BASE = 0x9E3779B97F4A7C15
+
+
+def write_keys(folder, keys):
+    with ArrayWriter(folder, "find", "uint64") as file:
+        file.append(np.sort(np.array(keys, np.uint64)))
+
+
+@given(st.lists(st.text(max_size=20)), st.integers(0, 3))
+@example(["a" * 70_000, "", "b", "é" * 40_000], 1)
+@example([""] * 5, 2)
+def test_one_string_and_many_have_the_same_hash(strings, skipped):
+    array = pa.array(strings, pa.large_string())[skipped:]  # its offsets begin elsewhere
+    hashes = hash_strings(*raw_strings(array))
+    assert hashes.dtype == np.uint64
+    assert hashes.tolist() == [hash_text(text) for text in strings[skipped:]]
+
+
+@given(st.lists(st.text(max_size=9), min_size=1))
+def test_blocks_of_any_size_give_the_same_hashes(strings):
+    offsets, data = raw_strings(pa.array(strings, pa.large_string()))
+    whole = hash_strings(offsets, data).tolist()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_BLOCK", 3)
+        assert hash_strings(offsets, data).tolist() == whole
+
+
+def test_the_hash_is_part_of_the_format():
+    assert hash_text("") == 0
+    assert hash_text("a") == 98 * BASE & MASK
+    by_hand = sum((byte + 1) * BASE ** (place + 1) for place, byte in enumerate(b"cold"))
+    assert hash_text("cold") == by_hand & MASK == 3656724083171200290
+    assert hash_text("ä") == hash_text("ä")
+    assert hash_text("ab") != hash_text("ba")
+    assert hash_text("\x00") != hash_text("")
+
+
+def test_what_is_not_text_has_a_hash_too():
+    assert hash_text("\udcff") not in (0, hash_text("?"))
+
+
+def test_threads_may_ask_for_ever_longer_strings(monkeypatch):
+    monkeypatch.setattr(module, "_POWERS", [BASE])
+    monkeypatch.setattr(module, "_POWER_SUMS", [0, BASE])
+    strings = ["x" * length for length in range(1000)]
+    start = threading.Barrier(4)
+    found = {}
+
+    def work(name):
+        start.wait()
+        found[name] = [hash_text(text) for text in strings]
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in range(4)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    expected = hash_strings(*raw_strings(pa.array(strings, pa.large_string()))).tolist()
+    assert all(found[name] == expected for name in range(4))
+
+
+@pytest.mark.parametrize(
+    ("concepts", "bits"), [(0, 1), (1, 1), (2, 1), (3, 2), (4, 2), (5, 3), (1 << 20, 20)]
+)
+def test_bits_of_a_concept(concepts, bits):
+    assert concept_bits(concepts) == bits
+    assert max(concepts - 1, 0) < 1 << bits
+
+
+def test_a_key_is_a_hash_and_a_concept():
+    hashes = np.array([MASK, 0xFF00], np.uint64)
+    made = make_keys(hashes, np.array([5, 0]), 4)
+    assert made.tolist() == [MASK - 15 + 5, 0xFF00]
+
+
+def test_candidates_with_forced_collisions(tmp_path):
+    # 64 hashes that differ in their high bits only, for up to 40 of 1,000 concepts each.
+    bits, rng = concept_bits(1000), random.Random(1)
+    table = {rng.getrandbits(64): rng.sample(range(1000), rng.randint(1, 40)) for _ in range(64)}
+    write_keys(tmp_path, [h >> bits << bits | n for h, numbers in table.items() for n in numbers])
+    keys = Keys(tmp_path, "find", bits)
+    for hashed, numbers in table.items():
+        assert keys.candidates(hashed) == sorted(numbers)
+        assert keys.candidates(hashed ^ 1) == sorted(numbers)  # the low bits are the concept's
+        assert keys.candidates(hashed ^ 1 << bits) == []
+    first, counts = keys.first(np.array([*table, 12345], np.uint64))
+    assert first.tolist()[:-1] == [min(numbers) for numbers in table.values()]
+    assert counts.tolist() == [*map(len, table.values()), 0]
+
+
+@pytest.mark.parametrize("near", [0, 1, 3, 4096])
+@pytest.mark.parametrize("spread", [64, 40, 12])
+def test_hashes_far_from_where_they_should_be_are_found(tmp_path, monkeypatch, near, spread):
+    # With few bits in use all hashes lie at one end, far from the guess.
+    monkeypatch.setattr(module, "_NEAR", near)
+    bits, rng = 4, random.Random(spread)
+    table = defaultdict(set)
+    for _ in range(500):
+        low = rng.getrandbits(spread)
+        table[(low if rng.random() < 0.5 else MASK - low) >> bits].add(rng.randrange(16))
+    write_keys(tmp_path, [high << bits | n for high, numbers in table.items() for n in numbers])
+    keys = Keys(tmp_path, "find", bits)
+    for high, numbers in table.items():
+        assert keys.candidates(high << bits) == sorted(numbers)
+    for high in {0, MASK >> bits, 1 << 59, *(rng.getrandbits(60) for _ in range(200))}:
+        assert keys.candidates(high << bits) == sorted(table.get(high, ()))
+
+
+def test_no_keys(tmp_path):
+    write_keys(tmp_path, [])
+    keys = Keys(tmp_path, "find", 3)
+    assert keys.candidates(0) == keys.candidates(MASK) == []
+    first, counts = keys.first(np.array([0, 7], np.uint64))
+    assert first.tolist() == counts.tolist() == [0, 0]
+
+
+@given(blocks=st.lists(st.lists(st.text(max_size=5))))
+def test_strings_on_disk(tmp_path_factory, blocks):
+    folder = tmp_path_factory.mktemp("strings")
+    strings = [text for block in blocks for text in block]
+    with StringWriter(folder, "s") as file:
+        for block in blocks:
+            file.append(pa.array(block, pa.large_string()))
+    found = Strings(folder, "s")
+    assert list(found) == found[:] == found.range(0, len(strings)) == strings
+    assert found[1:4] == strings[1:4]
+    assert found[::-2] == strings[::-2]
+    if strings:
+        assert found[-1] == strings[-1]
+    for outside in (len(strings), -len(strings) - 1):
+        with pytest.raises(IndexError):
+            found[outside]
+
+
+def test_arrays_on_disk_cannot_be_written(tmp_path):
+    with ArrayWriter(tmp_path, "a", "int64") as file:
+        file.append(np.array([1, -2]))
+        file.append(np.array([3]))
+    array = open_array(tmp_path, "a", "int64")
+    assert array.tolist() == [1, -2, 3]
+    assert (tmp_path / "a.int64").stat().st_size == 24
+    with pytest.raises(ValueError, match="read-only"):
+        array[0] = 5

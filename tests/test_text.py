@@ -1,0 +1,177 @@
+"""Surface forms: cleaned for keeping, folded for look-up."""
+
+import unicodedata
+
+import polars as pl
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from medcoder.ingest.codes import fold_series
+from medcoder.text import LANGUAGE_TAGS, clean, fold, language_in, language_tag
+
+# Any text, and text that is dense in what folding is about: accents, marks of several scripts,
+# compatibility forms, letters that change their length with case, apostrophes, the invisible.
+tricky = st.text(
+    "aAéÉßİıǅŉſﬁ½Ωάΐᾳσς\u0345гЙкかがカｶﾞㄱㅏ각กักिक़'\u2019\u02bc\u00b4\uff07`-+%/(). \t\n"
+    "\u0301\u0304\u0308\u0315\u05c1\u3099\u200b\u200c\u200d\u00ad\u2028\u0085\ufeff\x00\x1f",
+    max_size=8,
+)
+texts = st.text(max_size=8) | tricky
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        ("  two  spaces ", "two spaces"),
+        ("tab\tand\nbreak\r\n", "tab and break"),
+        ("line\u2028next\u0085last\u2029", "line next last"),
+        ("nbsp\u00a0wide\u3000zero\u200bbom\ufeff", "nbsp wide zero bom"),
+        ("nul\x00bell\x07del\x7f", "nul bell del"),
+        ("e\u0301", "é"),
+        ("ﬁ ½ Ａ", "ﬁ ½ Ａ"),
+        ("Crohn\u2019s (NOS), \u201cstage 2\u201d", "Crohn\u2019s (NOS), \u201cstage 2\u201d"),
+        ("", ""),
+        (" \n", ""),
+    ],
+)
+def test_clean(text, cleaned):
+    assert clean(text) == cleaned
+
+
+@pytest.mark.parametrize(
+    ("text", "folded"),
+    [
+        ("Crohn's disease", "crohns disease"),
+        ("Crohn\u2019s Disease", "crohns disease"),
+        ("CROHN\u00b4S  DISEASE", "crohns disease"),
+        ("Crohn\uff07s disease", "crohns disease"),
+        ("Crohn`s disease", "crohns disease"),
+        ("épilepsie", "epilepsie"),
+        ("e\u0301pilepsie", "epilepsie"),
+        ("Ménière-Krankheit", "meniere krankheit"),
+        ("naïve Ångström", "naive angstrom"),
+        ("Viêm phế quản", "viem phe quan"),
+        ("Straße", "strasse"),
+        ("İstanbul", "istanbul"),
+        ("Łódź", "łodz"),
+        ("Έμφραγμα του μυοκαρδίου", "εμφραγμα του μυοκαρδιου"),
+        ("ΚΑΡΚΙΝΟΣ", "καρκινοσ"),
+        ("καρκίνος", "καρκινοσ"),
+        ("µg", "μg"),
+        ("が", "が"),
+        ("か\u3099", "が"),
+        ("ｶﾞﾝ", "ガン"),
+        ("かぜ", "かぜ"),
+        ("เบาหวาน", "เบาหวาน"),
+        ("หัวใจ", "หัวใจ"),
+        ("मधुमेह", "मधुमेह"),
+        ("क्षय", "क्षय"),
+        ("й", "й"),
+        ("и\u0306", "й"),
+        ("심근경색", "심근경색"),
+        ("\u1109\u1175\u11b7", "심"),
+        ("ﬁbrillation", "fibrillation"),
+        ("vitamin B₁₂", "vitamin b12"),
+        ("½ dose", "1 2 dose"),
+        ("Rh+", "rh+"),
+        ("Rh-", "rh"),
+        ("50% burn", "50% burn"),
+        ("BMI <18.5", "bmi <18 5"),
+        ("A&E", "a&e"),
+        ("C_D", "c d"),
+        ("1-(2-chlorophenyl)-3-methylurea", "1 2 chlorophenyl 3 methylurea"),
+        ("(disorder)", "disorder"),
+        ("hyper\u00adtension", "hypertension"),
+        ("\u200fסוכרת\u200e", "סוכרת"),
+        ("क्\u200dष", "क्ष"),
+        ("zero\u200bwidth", "zero width"),
+        ("NA", "na"),
+        ("---", "---"),
+        (" ( ) ", "( )"),
+        ("'", "'"),
+        ("\u00b4", "'"),
+        ("…", "..."),
+        ("", ""),
+        (" \t\u2028", ""),
+    ],
+)
+def test_fold(text, folded):
+    assert fold(text) == folded
+
+
+def test_marks_that_make_another_letter_keep_words_apart():
+    assert fold("か") != fold("が")
+    assert fold("и") != fold("й")
+    assert fold("कि") != fold("क")
+    assert fold("Rh+") != fold("Rh")
+
+
+@given(texts)
+@example("г'\u0301")
+@example("ㄱ'ㅏ")
+@example("か'\u3099")
+@example("É\u05c1\u0304")
+@example("\u0315'\u0301")
+@example("a\u200d\u0301")
+@example("`\u200b")
+def test_folding_is_done_once(text):
+    folded = fold(text)
+    assert fold(folded) == folded
+    assert fold(clean(text)) == folded
+    assert folded == " ".join(folded.split())
+
+
+@given(texts)
+def test_the_form_of_normalisation_does_not_matter(text):
+    for form in ("NFC", "NFD"):
+        assert fold(unicodedata.normalize(form, text.replace("\u00b4", "'"))) == fold(text)
+
+
+@given(texts)
+def test_cleaning_is_done_once_and_leaves_one_line(text):
+    cleaned = clean(text)
+    assert clean(cleaned) == cleaned
+    assert len(cleaned.splitlines()) <= 1
+
+
+@given(st.lists(texts | st.text(st.characters(codec="ascii"), max_size=8)))
+@example(["'", "a_b", "A'B`c", "\x00", "--", "", "\x1f", "a ' b", "É", "K"])
+def test_a_folded_column_is_its_folded_rows(column):
+    series = pl.Series("term", column, dtype=pl.String)
+    assert fold_series(series).to_list() == [fold(text) for text in column]
+
+
+@pytest.mark.parametrize(
+    ("code", "tag"),
+    [
+        ("ENG", "en"),
+        ("eng", "en"),
+        ("en", "en"),
+        (" EN ", "en"),
+        ("FRE", "fr"),
+        ("fra", "fr"),
+        ("CHI", "zh"),
+        ("zh_TW", "zh-tw"),
+        ("en-US", "en-us"),
+        ("ENG-GB", "en-gb"),
+        ("SCR", "hr"),
+        ("tlh", "tlh"),
+        ("", ""),
+    ],
+)
+def test_language_tags(code, tag):
+    assert language_tag(code) == tag
+
+
+@given(st.sampled_from([*LANGUAGE_TAGS, "xx", "en-us"]))
+def test_a_tag_of_a_tag_is_itself(code):
+    assert language_tag(language_tag(code)) == language_tag(code.upper()) == language_tag(code)
+
+
+def test_a_variety_is_in_its_language():
+    assert language_in("pt", ["pt"])
+    assert language_in("pt-br", ["en", "pt"])
+    assert language_in("pt-br", ["pt-br"])
+    assert not language_in("pt", ["pt-br"])
+    assert not language_in("ptx", ["pt"])
