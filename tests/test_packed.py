@@ -177,11 +177,18 @@ def test_a_term_does_not_see_its_neighbours(make):
             assert torch.allclose(together[row], alone, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("place", ["hidden_dropout_prob", "attention_probs_dropout_prob"])
 @pytest.mark.parametrize("make", [tiny.bert, tiny.roberta])
-def test_dropout_while_training_alone(make, place):
-    model, packed = make(**{place: 0.5}), packed_of(terms_of(SHORT))
-    still = first_tokens(model, packed)
-    assert torch.equal(still, first_tokens(model, packed))
-    model.train()
-    assert not torch.allclose(first_tokens(model, packed), first_tokens(model, packed), atol=0.01)
+def test_every_dropout_of_the_model_acts_while_training_alone(make):
+    model, packed = make(), packed_of(terms_of(SHORT))
+    places = [n for n, m in model.named_modules() if isinstance(m, torch.nn.Dropout)]
+    assert len(places) == 1 + 2 * 3  # embeddings; of each layer attention and two outputs
+    still = mean_tokens(model, packed)
+    for place in places:
+        model.get_submodule(place).p = 0.5
+        model.train()
+        drawn = [mean_tokens(model, packed) for _ in range(2)]
+        assert (drawn[0] - drawn[1]).abs().mean() > 0.01, place
+        assert (drawn[0] - still).abs().mean() > 0.01, place
+        model.eval()
+        assert torch.equal(mean_tokens(model, packed), still), place
+        model.get_submodule(place).p = 0.0

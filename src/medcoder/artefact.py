@@ -54,7 +54,7 @@ def create(
     old, partial = (path.parent / f".{path.name}.{os.getpid()}.{s}" for s in ("old", "partial"))
     if partial in _UNDER_WAY:
         raise UsageError(f"{path} is being made by this process already. Wait until it is done")
-    _sweep(path)
+    sweep(path)
     _check_free(path, kind=kind, overwrite=overwrite)
     _UNDER_WAY.add(partial)
     try:
@@ -207,7 +207,7 @@ def _check_free(path: Path, *, kind: str, overwrite: bool) -> None:
         read_meta(path, kind=kind)  # never overwrite what is not ours
 
 
-def _sweep(path: Path) -> None:
+def sweep(path: Path) -> None:
     """Remove what builds that were killed left beside `path`; put back what one had moved."""
     for left in sorted(path.parent.glob(f".{glob.escape(path.name)}.*")):
         name, pid, stage = left.name.rsplit(".", 2)

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from medcoder.cli import parse
 from medcoder.cli.lines import errors, line, print_json
-from medcoder.cli.run import AsJson, command, progress_bar
-from medcoder.config import TrainConfig, load
+from medcoder.cli.run import INTERRUPTED, AsJson, command, progress_bar
+from medcoder.config import load
 from medcoder.errors import MissingExtra
 
 if TYPE_CHECKING:
     from medcoder.train.log import Progress as Report
+    from medcoder.train.run import Run
 
 
 @command
@@ -32,7 +34,7 @@ def train(
         str | None, typer.Option(help="Draw terms of these alone, as in: en,es.")
     ] = None,
     extra: Annotated[
-        Path | None, typer.Option(help="Table of extra terms: term, concept, weight.")
+        Path | None, typer.Option(help="Table of extra terms: term, concept, language, weight.")
     ] = None,
     teacher: Annotated[
         list[str] | None,
@@ -49,40 +51,51 @@ def train(
 ) -> None:
     """Train a term encoder on a graph by dual contrastive learning."""
     try:
-        from medcoder.train.run import open_run, plan
+        from medcoder.train.run import open_run, speaking
+        from medcoder.train.setup import all_steps
     except ModuleNotFoundError as error:
         raise MissingExtra(
             f"training needs {error.name}. Install it with: pip install 'medcoder[train]'"
         ) from error
-    chosen = list(settings or ())
-    if languages:
-        listed = ", ".join(f'"{tag.strip()}"' for tag in languages.split(","))
-        chosen.append(f"sampler.languages=[{listed}]")
-    read = load(config, chosen)
+    kg, to = parse.place(kg), parse.place(to)
+    read = load(config, settings or ())
+    tags = parse.names("--languages", languages)
+    if tags is not None:
+        read = speaking(read, tags)
     with progress_bar() as preparing:
         run = open_run(kg, init, to, read, extra=extra, teachers=teacher or (), progress=preparing)
     if dry_run:
-        figures = plan(run)
-        if as_json:
-            print_json(figures)
-        else:
-            for name, value in figures.items():
-                shown = value if isinstance(value, str) else f"{value:,.4g}"
-                line(f"{name.replace('_', ' '):22} {shown}")
+        _show_plan(run, as_json=as_json)
         return
-    with _bar(read) as report:
-        model = run.train(to, resume=resume, tensorboard=tensorboard, progress=report)
+    try:
+        with _bar(all_steps(read)) as report:
+            model = run.train(to, resume=resume, tensorboard=tensorboard, progress=report)
+    except KeyboardInterrupt as error:
+        line("interrupted: go on from the checkpoint with --resume", console=errors())
+        raise typer.Exit(INTERRUPTED) from error
     if as_json:
         print_json({"model": str(model)})
     else:
         line(f"model in {model}")
 
 
+def _show_plan(run: Run, *, as_json: bool) -> None:
+    from medcoder.train.plan import plan
+
+    figures = plan(run)
+    if as_json:
+        print_json(figures)
+        return
+    for name, value in figures.items():
+        shown = f"{value:,.4g}" if isinstance(value, float) else value
+        shown = f"{shown:,}" if isinstance(shown, int) else shown
+        line(f"{name.replace('_', ' '):22} {shown}")
+
+
 @contextmanager
-def _bar(config: TrainConfig) -> Iterator[Report]:
+def _bar(steps: int) -> Iterator[Report]:
     """Loss, hard pairs, speed and time left, on standard error."""
     console = errors()
-    accumulation = config.optimiser.accumulation if config.schedule.unit == "updates" else 1
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -92,7 +105,7 @@ def _bar(config: TrainConfig) -> Iterator[Report]:
         console=console,
         disable=not console.is_terminal,
     )
-    task = bar.add_task("training", total=config.schedule.total * accumulation)
+    task = bar.add_task("training", total=steps)
 
     def report(metrics: dict[str, float]) -> None:
         if "loss" in metrics:

@@ -103,7 +103,7 @@ def mean_tokens(model: Any, packed: Packed) -> Tensor:
         hidden: Tensor = model(input_ids=tokens, attention_mask=real.long()).last_hidden_state
         sums = (hidden * real[:, :, None]).sum(1)
     else:
-        hidden = _through(model, packed)
+        hidden = _through(model, packed).float()  # bfloat16 has too few digits for sums
         sums = hidden.new_zeros(packed.terms + 1, hidden.shape[1])
         sums = sums.index_add(0, packed.owners, hidden)[:-1]  # the last row is of no term
     return sums / packed.lengths[:, None]

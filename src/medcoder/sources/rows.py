@@ -13,8 +13,10 @@ import stat
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from medcoder.errors import InputError
@@ -46,7 +48,6 @@ class RowFile:
         self.header = header
         self.trailing = trailing
         self.looks_like = looks_like or {}
-        self._text = bytes(byte for byte in range(256) if byte not in (10, ord(separator)))
         self.size = size_of(path)
         self.done = 0  # bytes of the file on disk taken in so far
         self.before = 0  # rows of the file before the frame just given, header included
@@ -106,10 +107,14 @@ class RowFile:
 
     def _check(self, block: bytes, before: int) -> int:
         """Number of rows, each of which has the right number of fields and is UTF-8."""
-        marks = block.translate(None, self._text)  # separators and ends of rows, in their order
-        marks += b"" if block.endswith(b"\n") else b"\n"
-        rows = marks.count(b"\n")
-        if marks != (self._separators * self.separator.encode() + b"\n") * rows:
+        data = np.frombuffer(block, np.uint8)
+        ends = np.flatnonzero(data == ord("\n"))
+        if not block.endswith(b"\n"):
+            ends = np.append(ends, len(data))
+        rows = len(ends)
+        if (
+            np.diff(_counts_before(data, ord(self.separator), ends), prepend=0) != self._separators
+        ).any():
             self._find_bad_row(block, before)
         if not block.isascii():
             try:
@@ -200,6 +205,25 @@ class RowFile:
                 file=self.path,
                 remedy="Line ends may be missing, or it may be no text file",
             )
+
+
+def _counts_before(data: npt.NDArray[Any], byte: int, places: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """How often `byte` stands in `data` before each of the places.
+
+    Eight bytes at a time: a multiplication adds the eight flags of a word up in its highest byte.
+    Unlike the functions of `bytes`, all of this leaves other threads the interpreter.
+    """
+    flags = np.zeros(len(data) // 8 * 8 + 8, np.uint8)
+    np.equal(data, byte, out=flags[: len(data)])
+    words = flags.view("<u8")
+    ones, top = np.uint64(0x0101010101010101), np.uint64(56)
+    counts = words * ones >> top
+    before = np.cumsum(counts) - counts
+    word = places >> 3
+    lower = np.array([(1 << 8 * part) - 1 for part in range(8)], np.uint64)  # bytes before a place
+    within = (words[word] & lower[places & 7]) * ones >> top
+    found: npt.NDArray[Any] = (before[word] + within).astype(np.int64)
+    return found
 
 
 def size_of(path: Path) -> int:

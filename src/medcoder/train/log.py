@@ -18,6 +18,7 @@ from medcoder.train.objective import NAMES
 from medcoder.train.state import State
 
 Progress = Callable[[dict[str, float]], None]  # each line of metrics
+COLUMNS = (*NAMES, "gradient_norm")
 
 
 class NonFiniteLoss(MedcoderError):
@@ -39,32 +40,33 @@ class Log:
     ) -> None:
         self._path, self._config, self._state = path, config, state
         self._progress, self._enabled = progress, enabled
-        self._sum = torch.tensor(state.window or [0.0] * len(NAMES), dtype=torch.float64)
+        self._sum = torch.tensor(state.window or [0.0] * len(COLUMNS), dtype=torch.float64)
         self._steps = state.window_steps
         self._pending: list[torch.Tensor] = []
-        self._missed = math.nan
+        self._bad: int | None = None  # step by which something was no number
+        self._slots = 0
         self._clock, self._done = time.perf_counter(), state.step
         self._board = _board(path.parent, state.step) if tensorboard and enabled else None
 
-    def add(self, report: torch.Tensor, ready: Prepared) -> None:
-        self._pending.append(report)
+    def add(self, report: torch.Tensor, norm: torch.Tensor, ready: Prepared) -> None:
+        """The sum of what the steps of an update report, and the norm of its gradient."""
+        self._pending.append(torch.cat([report, norm.view(1) * len(ready.inputs)]))
+        self._slots = len(ready.inputs[0].concepts)
         if not math.isnan(ready.missed):
-            self._missed = ready.missed
+            self._state.missed = ready.missed
 
     def write(self, rate: float) -> None:
         """After an update: a line, if one is due. Reading the reports waits for the device."""
         step = self._state.step
         if not crosses(step, self._config.log_every, self._config):
             return
-        self._collect()
         self.check()
         now = time.perf_counter()
-        slots = 2 * self._config.sampler.k + 2 * self._config.sampler.pairs
-        speed = (step - self._done) * slots / max(now - self._clock, 1e-9)
+        speed = (step - self._done) * self._slots / max(now - self._clock, 1e-9)
         means = (self._sum / self._steps).tolist()
-        line = {"step": step, **dict(zip(NAMES, means, strict=True)), "learning_rate": rate}
-        if not math.isnan(self._missed):
-            line["missed_positives"] = self._missed
+        line = {"step": step, **dict(zip(COLUMNS, means, strict=True)), "learning_rate": rate}
+        if self._state.missed is not None:
+            line["missed_positives"] = self._state.missed
         self._sum.zero_()
         self._steps = 0
         self._clock, self._done = now, step
@@ -81,23 +83,35 @@ class Log:
                 self._progress(line)
 
     def check(self) -> None:
-        """An error if any loss so far was no number."""
+        """An error if any loss or gradient so far was no number."""
         self._collect()
-        if not bool(torch.isfinite(self._sum).all()):
+        if self._bad is not None:
             raise NonFiniteLoss(
-                f"the loss is not finite by step {self._state.step:,}. The last good checkpoint is "
-                "kept: resume from it with a lower optimiser.learning_rate, in a new directory"
+                f"the loss or its gradient is not finite at step {self._bad:,}. The last "
+                "checkpoint is from before. Train to another directory with a lower "
+                "optimiser.learning_rate"
             )
 
     def keep(self) -> None:
         self._collect()
         self._state.window, self._state.window_steps = self._sum.tolist(), self._steps
 
+    def close(self) -> None:
+        if self._board is not None:
+            self._board.close()
+
     def _collect(self) -> None:
-        if self._pending:
-            self._sum += torch.stack(self._pending).double().sum(0).cpu()
-            self._steps += len(self._pending) * self._config.optimiser.accumulation
-            self._pending = []
+        if not self._pending:
+            return
+        each = self._config.optimiser.accumulation
+        first = self._state.step - len(self._pending) * each
+        # One after the other, so that the sum does not depend on when it is asked for.
+        for place, row in enumerate(torch.stack(self._pending).double().cpu(), 1):
+            if self._bad is None and not bool(torch.isfinite(row).all()):
+                self._bad = first + place * each
+            self._sum += row
+        self._steps += len(self._pending) * each
+        self._pending = []
 
 
 def crosses(step: int, every: int, config: TrainConfig) -> bool:
@@ -106,13 +120,20 @@ def crosses(step: int, every: int, config: TrainConfig) -> bool:
 
 
 def cut(metrics: Path, step: int) -> None:
-    """Drop the lines that came after the checkpoint."""
+    """Drop the lines that came after the checkpoint, and one that was cut short."""
     if metrics.exists():
-        lines = metrics.read_text(encoding="utf-8").splitlines()
-        kept = [line for line in lines if line.strip() and json.loads(line)["step"] <= step]
+        lines = metrics.read_text(encoding="utf-8", errors="replace").split("\n")
         partial = metrics.with_suffix(".partial")
+        kept = [line for line in lines if _step(line) <= step]
         partial.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
         partial.replace(metrics)
+
+
+def _step(line: str) -> float:
+    try:
+        return float(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return math.inf
 
 
 def _board(folder: Path, step: int) -> Any:
@@ -122,4 +143,4 @@ def _board(folder: Path, step: int) -> Any:
         raise MissingExtra(
             "TensorBoard is not installed. Install it with: pip install tensorboard"
         ) from error
-    return SummaryWriter(str(folder / "tensorboard"), purge_step=step)
+    return SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)

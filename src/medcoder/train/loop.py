@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import torch
-import torch.distributed as dist
 
-from medcoder import __version__
-from medcoder.artefact import disk_full
+from medcoder.artefact import disk_full, sweep
 from medcoder.config import TrainConfig, to_toml
-from medcoder.errors import InputError, UsageError
+from medcoder.errors import UsageError
 from medcoder.kg import KG
 from medcoder.model.encoder import TransformerEncoder
-from medcoder.model.save import save_encoder
 from medcoder.prefetch import prefetch
-from medcoder.sampling import TokenStore, TripletSampler
-from medcoder.train.batches import prepare
+from medcoder.sampling import TokenStore
+from medcoder.train.batches import Prepared, prepare
+from medcoder.train.interrupts import held
 from medcoder.train.log import Log, Progress, crosses, cut
-from medcoder.train.objective import Objective
-from medcoder.train.state import State, load_checkpoint, save_checkpoint
-from medcoder.train.step import Step
+from medcoder.train.processes import join, wait
+from medcoder.train.setup import (
+    about_run,
+    all_steps,
+    card,
+    check_options,
+    make_sampler,
+    make_step,
+    whole_updates,
+)
+from medcoder.train.state import State, load_checkpoint, save_checkpoint, save_model
 from medcoder.train.teachers import Teacher
 from medcoder.train.update import new_state, update
 
@@ -50,136 +57,125 @@ def train(
 ) -> Path:
     """Train `encoder` on `kg`; gives the model directory.
 
+    An interrupt saves a checkpoint and is raised again. A run resumed from a checkpoint does on a
+    CPU exactly what it would have done without a break.
+
     Args:
         store: token ids of the graph's terms, and of extra ones after them.
         out: the run: config.toml, metrics.jsonl, checkpoint/, model/, and best/ if evaluated.
         extra: (concepts, terms) of extra terms, see TripletSampler.
+        resume: go on from the checkpoint in `out`; without one, start.
         evaluate: called every `evaluate_every` steps; the model with the best "score" is kept.
         neighbours: called every `sampler.hard_every` steps for hard negatives.
         stop_after: stop, with a checkpoint, after so many steps in all.
         tensorboard: write event files under out/tensorboard too.
     """
-    rank, processes = _distributed()
-    torch.manual_seed(config.seed)
+    rank, processes = join()
+    check_options(config, processes, hard=neighbours is not None)
     sampler = make_sampler(kg, config, extra)
-    if 2 * config.sampler.k % processes or config.sampler.pairs * 2 % processes:
-        raise UsageError(
-            f"{processes} processes do not divide the slots of a step: change sampler.k"
-        )
     encoder.train()
+    encoder.zero_grad()
     state = new_state(kg, encoder, config)
-    about = {"kg": kg.fingerprint, "model": _name(encoder)}
+    about = about_run(kg, encoder, store, extra, teachers)
     checkpoint, metrics = out / "checkpoint", out / "metrics.jsonl"
-    if resume and checkpoint.exists():
-        load_checkpoint(state, checkpoint, config, about)
-        cut(metrics, state.step)
-    elif checkpoint.exists():
+    if rank == 0:
+        sweep(checkpoint)  # a run killed while it replaced a checkpoint had moved the old one
+    wait()
+    if checkpoint.exists() and not resume:
         raise UsageError(f"{out} holds a run. Resume it, or train to another directory")
-    with disk_full(out):
-        out.mkdir(parents=True, exist_ok=True)
-        (out / "config.toml").write_text(to_toml(config), encoding="utf-8")
-    on_gpu = next(encoder.parameters()).is_cuda
-    step = Step(
-        encoder,
-        state.table,
-        Objective(config),
-        accumulation=config.optimiser.accumulation,
-        # A GPU wants all steps of an update together; a CPU gains nothing and has less memory.
-        at_once=config.optimiser.accumulation if on_gpu else 1,
-        bf16=config.bf16 and on_gpu,
-    )
-    total = config.schedule.total
-    if config.schedule.unit == "updates":
-        total *= config.optimiser.accumulation
-    end = _whole_updates(min(total, stop_after or total), config)
-    total = _whole_updates(total, config)
-    state.remember_rng()
+    if checkpoint.exists():
+        load_checkpoint(state, checkpoint, config, about)
+    if rank == 0:
+        with disk_full(out):
+            out.mkdir(parents=True, exist_ok=True)
+            (out / "config.toml").write_text(to_toml(config), encoding="utf-8")
+            cut(metrics, state.step)
+    step = make_step(encoder, state, config)
+    total = all_steps(config)
+    end = total if stop_after is None else min(total, whole_updates(stop_after, config))
     log = Log(metrics, config, state, progress, enabled=rank == 0, tensorboard=tensorboard)
-    save = _Saver(state, checkpoint, config, about, enabled=rank == 0)
-    try:
-        for steps in _stretches(state.step, end, _whole_updates(config.sampler.hard_every, config)):
-            if neighbours is not None and config.sampler.hard_every:
-                sampler.hard = neighbours(encoder)
-            prepared = prepare(
+
+    def save() -> None:
+        log.check()  # a checkpoint is always a good one
+        log.keep()
+        if rank == 0:
+            save_checkpoint(state, checkpoint, config, about)
+
+    def judge() -> None:
+        due = state.evaluated < state.step and crosses(state.step, config.evaluate_every, config)
+        if evaluate is not None and due and rank == 0:
+            log.check()
+            _keep_best(state, evaluate, out, log, card(kg, encoder, config))
+
+    def prepared() -> Generator[Prepared]:
+        every = whole_updates(config.sampler.hard_every, config)
+        for steps in _stretches(state.step, end, every):
+            if neighbours is not None and every:
+                # One that begins in the middle goes on with what the checkpoint has.
+                if state.hard is None or steps.start % every == 0:
+                    state.hard = _near(neighbours, encoder, len(kg))
+                sampler.hard = state.hard
+            batches = prepare(
                 sampler, store, config, steps, teachers=teachers, rank=rank, processes=processes
             )
-            for ready in prefetch(prepared, depth=2):
-                log.add(step.run(ready.inputs), ready)
-                rate = update(state, ready, config, processes)
-                state.step = ready.stop
-                state.remember_rng()
-                log.write(rate)
+            yield from prefetch(batches, depth=2)
+
+    try:
+        judge()  # where an interrupt came before the last evaluation
+        with closing(prepared()) as updates:
+            for ready in updates:
+                _seed(config.seed, ready.start, rank)
+                report = step.run(ready.inputs)
+                with held():
+                    rate, norm = update(state, ready, config, processes)
+                    state.step = ready.stop
+                    log.add(report, norm, ready)
+                    log.write(rate)
+                judge()
                 if crosses(state.step, config.checkpoint_every, config):
-                    save(log)
-                if evaluate is not None and crosses(state.step, config.evaluate_every, config):
-                    log.check()
-                    _keep_best(state, evaluate, out, log, about, enabled=rank == 0)
+                    save()
+        save()
+        if state.step == total and rank == 0:
+            save_model(encoder, out / "model", card(kg, encoder, config))
     except KeyboardInterrupt:
-        save(log)
+        save()
         raise
-    log.check()
-    save(log)
-    if state.step >= total and rank == 0:
-        save_encoder(encoder, out / "model", about=_card(config, about))
+    finally:
+        log.close()
+    wait()
     return out / "model"
 
 
-def make_sampler(
-    kg: KG, config: TrainConfig, extra: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None
-) -> TripletSampler:
-    options = config.sampler
-    if config.relation.mu > 0 and len(kg.edges) == 0:
-        raise InputError(
-            f"{kg.path} has no relations, and relation.mu is {config.relation.mu:g}",
-            remedy="Train with --set relation.mu=0 and sampler.pairs, or add relations",
-        )
-    if config.relation.mu == 0 and len(kg.edges) == 0 and not options.pairs:
-        raise UsageError(f"{kg.path} has no relations: set sampler.pairs to draw synonym pairs")
-    return TripletSampler(
-        kg,
-        k=options.k if len(kg.edges) else 0,
-        m=options.m,
-        pairs=options.pairs,
-        languages=frozenset(options.languages) or None,
-        terms_per_language=options.terms_per_language or None,
-        relation_power=options.relation_power,
-        extra=extra,
-    )
-
-
-class _Saver:
-    """Checkpoints of a run."""
-
-    def __init__(
-        self, state: State, path: Path, config: TrainConfig, about: dict[str, Any], *, enabled: bool
-    ) -> None:
-        self._state, self._path, self._config, self._about = state, path, config, about
-        self._enabled = enabled
-
-    def __call__(self, log: Log) -> None:
-        log.check()  # a checkpoint is always a good one
-        log.keep()
-        if self._enabled:
-            save_checkpoint(self._state, self._path, self._config, self._about)
-        if dist.is_available() and dist.is_initialized():
-            dist.barrier()
-
-
 def _keep_best(
-    state: State, evaluate: Evaluate, out: Path, log: Log, about: dict[str, Any], *, enabled: bool
+    state: State, evaluate: Evaluate, out: Path, log: Log, about: dict[str, Any]
 ) -> None:
-    if not enabled:
-        return
     scores = evaluate(state.encoder)
-    log.line({"step": state.step, **{f"eval.{name}": value for name, value in scores.items()}})
-    if scores["score"] > state.best:
-        state.best = scores["score"]
-        save_encoder(state.encoder, out / "best", about={"step": state.step, **about})
     state.encoder.train()
+    with held():
+        if scores["score"] > state.best:
+            state.best = scores["score"]
+            save_model(state.encoder, out / "best", {"step": state.step, **about})
+        state.evaluated = state.step
+        log.line({"step": state.step, **{f"eval.{name}": value for name, value in scores.items()}})
 
 
-def _whole_updates(steps: int, config: TrainConfig) -> int:
-    return -(-steps // config.optimiser.accumulation) * config.optimiser.accumulation
+def _near(neighbours: Neighbours, encoder: TransformerEncoder, concepts: int) -> npt.NDArray[Any]:
+    """Hard negatives, after a look at what came back."""
+    found = np.ascontiguousarray(neighbours(encoder))
+    encoder.train()
+    good = found.ndim == 2 and len(found) == concepts and found.dtype.kind in "iu" and found.size
+    if not good or found.min() < 0 or found.max() >= concepts:
+        raise UsageError(
+            f"neighbours gave {found.dtype} {found.shape}: expected numbers of concepts, from 0 "
+            f"to {concepts - 1}, in an array ({concepts}, h)"
+        )
+    return found.astype(np.int32 if concepts < 2**31 else np.int64)
+
+
+def _seed(seed: int, step: int, rank: int) -> None:
+    """Dropout of a step is always the same, whatever was drawn before."""
+    state = np.random.SeedSequence((seed, step, rank)).generate_state(1, np.uint64)
+    torch.manual_seed(int(state[0]))
 
 
 def _stretches(start: int, end: int, every: int) -> Iterator[range]:
@@ -190,22 +186,4 @@ def _stretches(start: int, end: int, every: int) -> Iterator[range]:
         start = stop
 
 
-def _distributed() -> tuple[int, int]:
-    """Rank and number of processes; joins the group that torchrun asks for."""
-    processes = int(os.environ.get("WORLD_SIZE", "1"))
-    if processes == 1:
-        return 0, 1
-    if not dist.is_initialized():
-        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
-    return dist.get_rank(), processes
-
-
-def _name(encoder: TransformerEncoder) -> str:
-    return str(getattr(encoder.model.config, "_name_or_path", ""))
-
-
-def _card(config: TrainConfig, about: dict[str, Any]) -> dict[str, Any]:
-    return {"made_by": f"medcoder {__version__}", "seed": config.seed, **about}
-
-
-__all__ = ["Evaluate", "Neighbours", "make_sampler", "train"]
+__all__ = ["Evaluate", "Neighbours", "train"]

@@ -1,13 +1,19 @@
-"""What a run is made of, and its checkpoints: complete, atomic, exact to resume from."""
+"""What a run is made of and what it leaves on disk: checkpoints, complete and exact, and models."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy.typing as npt
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -15,8 +21,11 @@ from medcoder.artefact import create, open_artefact
 from medcoder.config import TrainConfig, to_toml
 from medcoder.errors import ArtefactError
 from medcoder.model.encoder import TransformerEncoder
+from medcoder.model.save import save_encoder
 from medcoder.model.table import LazyTable
+from medcoder.train.models import no_bars
 
+Array = npt.NDArray[Any]
 KIND = "checkpoint"
 VERSION = 1
 
@@ -32,18 +41,9 @@ class State:
     best: float = float("-inf")
     window: list[float] = field(default_factory=list)  # sums of the reports since the last log
     window_steps: int = 0
-    rng: dict[str, Tensor] = field(default_factory=dict)
-
-    def remember_rng(self) -> None:
-        """Random states at an update: a checkpoint made later goes back to here."""
-        self.rng = {"cpu": torch.get_rng_state()}
-        if torch.cuda.is_available():
-            self.rng["cuda"] = torch.cuda.get_rng_state()
-
-    def restore_rng(self) -> None:
-        torch.set_rng_state(self.rng["cpu"])
-        if "cuda" in self.rng and torch.cuda.is_available():
-            torch.cuda.set_rng_state(self.rng["cuda"])
+    missed: float | None = None  # share of missed positives, as last measured
+    evaluated: int = 0  # step of the last evaluation
+    hard: Array | None = None  # (concepts, h) near concepts, by the model of a while ago
 
     def tensors(self) -> dict[str, Tensor]:
         names = {id(p): name for name, p in self.encoder.named_parameters()}
@@ -55,13 +55,14 @@ class State:
             found |= {f"table.{key}": value for key, value in self.table.state().items()}
         elif self.table is not None:
             found["table.values"] = self.table
-        found |= {f"rng.{key}": value for key, value in self.rng.items()}
+        if self.hard is not None:
+            found["hard"] = torch.from_numpy(self.hard)
         return {name: tensor.detach().contiguous() for name, tensor in found.items()}
 
 
 def save_checkpoint(state: State, path: Path, config: TrainConfig, about: dict[str, Any]) -> None:
     tensors = {name: tensor.cpu().clone() for name, tensor in state.tensors().items()}
-    with create(path, kind=KIND, version=VERSION, overwrite=True) as draft:
+    with create(path, kind=KIND, version=VERSION, overwrite=True) as draft, _system_errors():
         save_file(tensors, draft.path / "state.safetensors")
         (draft.path / "config.toml").write_text(to_toml(config), encoding="utf-8")
         progress = {
@@ -69,9 +70,34 @@ def save_checkpoint(state: State, path: Path, config: TrainConfig, about: dict[s
             "best": state.best if state.best > float("-inf") else None,
             "window": state.window,
             "window_steps": state.window_steps,
+            "missed": state.missed,
+            "evaluated": state.evaluated,
         }
         (draft.path / "progress.json").write_text(json.dumps(progress), encoding="utf-8")
         draft.meta |= {"about": about}
+
+
+def save_model(encoder: TransformerEncoder, path: Path, about: dict[str, Any]) -> None:
+    """A model directory, written whole or not at all."""
+    parents = {"kg": about["kg"]}
+    with (
+        create(path, kind="model", version=1, parents=parents, overwrite=True) as draft,
+        _system_errors(),
+        no_bars(),
+    ):
+        save_encoder(encoder, draft.path, about=about)
+
+
+@contextlib.contextmanager
+def _system_errors() -> Iterator[None]:
+    """Errors of the disk as Python has them; safetensors tells their number in words."""
+    try:
+        yield
+    except SafetensorError as error:
+        number = re.search(r"os error (\d+)", str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
 
 
 def load_checkpoint(state: State, path: Path, config: TrainConfig, about: dict[str, Any]) -> None:
@@ -80,8 +106,8 @@ def load_checkpoint(state: State, path: Path, config: TrainConfig, about: dict[s
     if meta["about"] != about:
         changed = sorted(key for key in about if meta["about"].get(key) != about[key])
         raise ArtefactError(
-            f"{path} is of a run with another {', '.join(changed)}. Resume with the same, or "
-            "train to another directory"
+            f"{path} is of a run with another {' and another '.join(changed)}. Resume with the "
+            "same, or train to another directory"
         )
     was = (path / "config.toml").read_text(encoding="utf-8")
     if was != to_toml(config):
@@ -109,5 +135,5 @@ def load_checkpoint(state: State, path: Path, config: TrainConfig, about: dict[s
     state.step = progress["step"]
     state.best = float("-inf") if progress["best"] is None else progress["best"]
     state.window, state.window_steps = progress["window"], progress["window_steps"]
-    state.rng = {n[4:]: t for n, t in tensors.items() if n.startswith("rng.")}
-    state.restore_rng()
+    state.missed, state.evaluated = progress["missed"], progress["evaluated"]
+    state.hard = tensors["hard"].numpy() if "hard" in tensors else None

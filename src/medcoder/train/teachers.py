@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from medcoder.errors import UsageError
+from medcoder.errors import InputError, UsageError
+from medcoder.kg import KG
+from medcoder.text import language_in, language_tag
+from medcoder.train.extra import Extra
+from medcoder.train.models import load_encoder
 
 Array = npt.NDArray[Any]
 Encode = Callable[[Sequence[str]], Array]  # texts -> vectors (n, d), by torch, ONNX or anything
@@ -37,6 +43,8 @@ class Teacher:
                 f"a teacher has {len(vectors):,} vectors for {len(speaks):,} terms: they were made "
                 "from another graph or other extra terms"
             )
+        if vectors is not None and vectors.ndim != 2:
+            raise UsageError(f"a teacher has an array {vectors.shape}: expected (terms, width)")
         self._weight, self._speaks = weight, speaks
         self._vectors, self._encode, self._text = vectors, encode, text
 
@@ -60,3 +68,51 @@ class Teacher:
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         units: Array = vectors / np.maximum(norms, 1e-12)
         return units
+
+    def __str__(self) -> str:
+        return f"weight {self._weight:g} for {int(self._speaks.sum())} terms"
+
+
+def open_teacher(spec: str, kg: KG, extra: Extra) -> Teacher:
+    """PATH[,weight=20][,languages=en+fr]: a model directory, or a .npy of vectors, one a term."""
+    name, *options = spec.split(",")
+    settings = dict(option.partition("=")[::2] for option in options)
+    try:
+        weight = float(settings.pop("weight", "1"))
+    except ValueError:
+        weight = math.nan
+    listed = settings.pop("languages", None)
+    if settings or not name or not 0 < weight < math.inf or listed == "":
+        raise UsageError(
+            f"--teacher {spec}: write PATH,weight=20,languages=en+fr with a weight above 0"
+        )
+    languages = None if listed is None else [language_tag(tag) for tag in listed.split("+")]
+    known = [languages is None or language_in(tag, languages) for tag in kg.languages]
+    of_graph = np.array(known, bool)[kg.terms.info[:, 0]]
+    speaks = np.concatenate([of_graph, extra.speaks(languages)])
+    if not speaks.any():
+        raise UsageError(
+            f"--teacher {spec}: no term is of its languages. The graph has: "
+            f"{', '.join(kg.languages)}"
+        )
+    if name.endswith(".npy"):
+        return Teacher(weight=weight, speaks=speaks, vectors=_vectors(Path(name)))
+    encoder = load_encoder(name).eval()
+
+    def text(number: int) -> str:
+        known = len(kg.terms)
+        return kg.terms.text(number) if number < known else extra.texts[number - known]
+
+    return Teacher(weight=weight, speaks=speaks, encode=encoder.encode, text=text)
+
+
+def _vectors(path: Path) -> Array:
+    try:
+        vectors: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"cannot be read as vectors: {error}", file=path, remedy="Write it with numpy.save"
+        ) from error
+    if vectors.dtype.kind != "f":
+        raise InputError(f"holds {vectors.dtype}", file=path, remedy="Write it as floats")
+    return vectors

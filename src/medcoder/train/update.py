@@ -24,8 +24,10 @@ def learning_rate_factor(before: int, unit: int, *, warmup: int, total: int) -> 
     return max(min(rise, fall, 1.0), 0.0)
 
 
-def update(state: State, ready: Prepared, config: TrainConfig, processes: int) -> float:
-    """One step of both optimisers; gives the learning rate of the encoder."""
+def update(
+    state: State, ready: Prepared, config: TrainConfig, processes: int
+) -> tuple[float, torch.Tensor]:
+    """One step of both optimisers; gives the learning rate and the norm of the gradient."""
     schedule, optimiser = config.schedule, config.optimiser
     unit = optimiser.accumulation if schedule.unit == "steps" else 1
     factor = learning_rate_factor(
@@ -57,7 +59,7 @@ def update(state: State, ready: Prepared, config: TrainConfig, processes: int) -
     if lazy is not None:
         touched = torch.from_numpy(ready.touched).to(lazy.values.device)
         lazy.update(touched, config.relation.learning_rate * factor, scale)
-    return optimiser.learning_rate * factor
+    return optimiser.learning_rate * factor, norm
 
 
 def new_state(kg: KG, encoder: TransformerEncoder, config: TrainConfig) -> State:
@@ -79,12 +81,12 @@ def new_state(kg: KG, encoder: TransformerEncoder, config: TrainConfig) -> State
             if config.relation.dense
             else LazyTable(values.to(device), slots=groups, weight_decay=decay)
         )
-    kept = [(n, p) for n, p in encoder.named_parameters() if p.requires_grad]
-    bare = ("bias", "LayerNorm.weight", "layer_norm.weight", "norm.weight")
+    kept = [p for p in encoder.parameters() if p.requires_grad]
     peak = config.optimiser.learning_rate
     groups_of = [
         {
-            "params": [p for n, p in kept if n.endswith(bare) is not decays],
+            # Biases and the weights of norms, by whatever name, are those of one dimension.
+            "params": [p for p in kept if (p.dim() > 1) is decays],
             "weight_decay": config.optimiser.weight_decay if decays else 0.0,
             "peak": peak,
         }
