@@ -2,6 +2,7 @@
 
 import pytest
 
+from medcoder.errors import UsageError
 from medcoder.ingest import ingest
 from medcoder.kg import KG
 from medcoder.types import Code, Edge, SemanticType, Term
@@ -165,7 +166,7 @@ def test_only_vocabularies_that_were_named_are_shared(tmp_path):
         hpo(("HP:0001250", "UMLS", "C0036572", "xref")),
         mesh(("M:D012640", "UMLS", "C0036572", "xref")),
     ]
-    for number, by in enumerate([["xrefs"], ["SNOMEDCT_US"], ["xrefs", "MSH"]]):
+    for number, by in enumerate([["xrefs"], ["HP"], ["xrefs", "MSH"]]):
         _, merges = build(tmp_path / str(number), *sources, by=by)
         assert merges == []
 
@@ -295,7 +296,13 @@ def test_the_same_id_in_two_sources_is_one_concept(tmp_path):
     assert [t.text for t in kg.terms_of("HP:0001250")] == ["Seizure", "Attack"]
 
 
-@pytest.mark.parametrize("by", [["xrefs"], ["UMLS"], ["xrefs", "UMLS"]])
-def test_merging_where_there_are_no_references(tmp_path, by):
-    kg, merges = build(tmp_path, hpo(), mesh(), by=by)
+def test_merging_where_there_are_no_references(tmp_path):
+    kg, merges = build(tmp_path, hpo(), mesh())
     assert (len(kg), merges) == (4, [])
+
+
+@pytest.mark.parametrize("name", ["xref", "SNOMEDCT_US"])
+def test_a_vocabulary_that_nothing_refers_to_is_a_mistake(tmp_path, name):
+    with pytest.raises(UsageError, match=f"--merge-by {name}: .* There are: xrefs, HP, MESH$"):
+        build(tmp_path, hpo(), mesh(), by=["xrefs", name])
+    assert list(tmp_path.iterdir()) == []

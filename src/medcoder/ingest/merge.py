@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
+from medcoder.errors import UsageError
 from medcoder.ingest.codes import code_keys
 from medcoder.ingest.hashtable import ABSENT
 from medcoder.ingest.ids import ConceptIds
@@ -51,6 +52,13 @@ def merge_concepts(
     if not by:
         return merge
     keys = [vocabulary_key(name) for name in vocabularies.labels]
+    known = {*keys, *(vocabulary_key(name) for name in namespaces if name)}
+    for name in by:
+        if name != DIRECT and vocabulary_key(name) not in known:
+            raise UsageError(
+                f"--merge-by {name}: nothing refers to a vocabulary of this name. There are: "
+                f"{DIRECT}, {', '.join(sorted(known))}"
+            )
     references = _references(ids, xrefs, keys)
     alt = pl.col("kind") == kinds.number("alt")
     cites = references.filter(~alt)
