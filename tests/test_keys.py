@@ -1,8 +1,6 @@
 """Look-up of strings through sorted hashes."""
 
 import random
-import sys
-import threading
 from collections import defaultdict
 
 import numpy as np
@@ -55,31 +53,6 @@ def test_the_hash_is_part_of_the_format():
 
 def test_what_is_not_text_has_a_hash_too():
     assert hash_text("\udcff") not in (0, hash_text("?"))
-
-
-def test_threads_may_ask_for_ever_longer_strings(monkeypatch):
-    monkeypatch.setattr(module, "_POWERS", [BASE])
-    monkeypatch.setattr(module, "_POWER_SUMS", [0, BASE])
-    strings = ["x" * length for length in range(1000)]
-    start = threading.Barrier(4)
-    found = {}
-
-    def work(name):
-        start.wait()
-        found[name] = [hash_text(text) for text in strings]
-
-    threads = [threading.Thread(target=work, args=(name,)) for name in range(4)]
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
-    expected = hash_strings(*raw_strings(pa.array(strings, pa.large_string()))).tolist()
-    assert all(found[name] == expected for name in range(4))
 
 
 @pytest.mark.parametrize(

@@ -180,3 +180,18 @@ heavy = {"numpy", "pyarrow", "polars", "torch", "typer"} & set(sys.modules)
 assert not heavy, heavy
 """
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+
+
+def test_a_name_that_the_package_lacks():
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = medcoder.nothing
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["", "import medcoder.cli", "from medcoder import default_kg", "import medcoder.ingest"],
+)
+def test_ingest_is_the_function_whatever_was_imported_before(before):
+    code = f"{before}\nfrom medcoder import ingest\nprint(type(ingest).__name__, ingest.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == "function ingest\n"
