@@ -37,6 +37,7 @@ def test_defaults_are_the_papers():
         assert (loss.alpha, loss.beta, loss.lam, loss.eps) == four
         assert loss.kind == "multi_similarity"
     assert (config.sampler.pairs, config.sampler.languages, config.sampler.hard_every) == (0, (), 0)
+    assert config.sampler.extra_share == 0
     assert (config.relation.mu, config.relation.form, config.relation.labels) == (
         1.0,
         "bilinear",
@@ -64,9 +65,9 @@ def test_the_translation_ablation_can_be_written(tmp_path):
 
 def test_overrides_go_after_the_file(tmp_path):
     path = save(tmp_path, "seed = 7\n[sampler]\nk = 256\nm = 16\n[schedule]\ntotal = 20_000\n")
-    config = load(path, ["sampler.m=4", "schedule.unit=updates", "bf16 = false", "sampler.m=5"])
+    config = load(path, ["sampler.m=4", "schedule.unit=updates", "bf16 = false", "sampler.m=8"])
     assert config.seed == 7
-    assert config.sampler == SamplerConfig(k=256, m=5)
+    assert config.sampler == SamplerConfig(k=256, m=8)
     assert config.schedule == ScheduleConfig(unit="updates", warmup=10_000, total=20_000)
     assert config.bf16 is False
 
@@ -170,6 +171,12 @@ def test_wrong_type_in_a_file_names_the_file(tmp_path):
         ("sampler.m=1", "sampler.m is 1 with k = 128: it must be from 2 to the square root of k"),
         ("sampler.m=12", "make k at least 144"),
         ("sampler.k=3", "sampler.k is 3: it must be at least 4"),
+        ("sampler.k=129", "sampler.k is 129: it must be a multiple of sampler.m = 8"),
+        ("sampler.extra_share=-0.1", "sampler.extra_share is -0.1: it must be from 0 to 1"),
+        ("sampler.extra_share=1.5", "sampler.extra_share is 1.5: it must be from 0 to 1"),
+        ("sampler.extra_share=nan", "sampler.extra_share is nan: it must be"),
+        ("sampler.extra_share=0.5", "sampler.extra_share is 0.5: it needs sampler.pairs"),
+        ("sampler.hard_every=100", "sampler.hard_every is 100: it needs sampler.pairs"),
         ("loss.alpha=0", "loss.alpha is 0: it must be above 0"),
         ("loss.beta=nan", "loss.beta is nan: it must be above 0 and finite. The default is 50.0"),
         ("loss.lam=inf", "loss.lam is inf: it must be finite"),
@@ -192,7 +199,7 @@ def test_ranges(override, message):
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("k", [4, 15, 16, 17, 128, 10**40])
+@pytest.mark.parametrize("k", [4, 15, 16, 20, 132, 10**40])
 def test_m_goes_up_to_the_square_root_of_k(k):
     root = max(n for n in (2, 3, 4, 11, 10**20) if n * n <= k)
     assert SamplerConfig(k=k, m=root).m == root
@@ -244,7 +251,14 @@ CONFIGS = st.builds(
     checkpoint_every=COUNT,
     evaluate_every=COUNT,
     sampler=st.integers(2, 2**31).flatmap(
-        lambda m: st.builds(SamplerConfig, m=st.just(m), k=st.integers(m * m, 2**63))
+        lambda m: st.builds(
+            SamplerConfig,
+            m=st.just(m),
+            k=st.integers(m, 2**32).map(lambda times: times * m),
+            pairs=COUNT,
+            extra_share=st.floats(0, 1),
+            hard_every=st.integers(0, 2**62),
+        )
     ),
     loss=LOSSES,
     relation=st.builds(

@@ -1,5 +1,6 @@
 """The encoder: pooling, order, files; and the model directory in the hands of other libraries."""
 
+import json
 from functools import partial
 
 import numpy as np
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
+from tokenizers.normalizers import BertNormalizer
 from torch.nn.functional import normalize
 from transformers import AutoModel, AutoTokenizer
 
@@ -184,9 +186,107 @@ def test_what_a_model_directory_says_and_what_a_call_says(tmp_path):
     assert (kept.pooling, kept.max_length, kept.width) == ("mean", 9, 32)
     other = TransformerEncoder.load(str(tmp_path), pooling="cls", max_length=5)
     assert (other.pooling, other.max_length) == ("cls", 5)
-    (tmp_path / "medcoder.json").unlink()
+    for name in ("medcoder.json", "modules.json"):
+        (tmp_path / name).unlink()
     plain = TransformerEncoder.load(tmp_path)
     assert (plain.pooling, plain.max_length) == ("cls", 32)
+
+
+def of_sentence_transformers(folder, mode, length):
+    """A folder as the library itself writes it."""
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    made().model.save_pretrained(folder / "plain")
+    tiny.tokenizer().save_pretrained(folder / "plain")
+    words = Transformer(str(folder / "plain"), max_seq_length=length)
+    library = SentenceTransformer(modules=[words, Pooling(32, mode)], device="cpu")
+    library.save(str(folder / "library"))
+    return library, folder / "library"
+
+
+@pytest.mark.parametrize("mode", ["cls", "mean"])
+def test_what_a_folder_of_sentence_transformers_says(tmp_path, mode):
+    library, folder = of_sentence_transformers(tmp_path, mode, 7)
+    encoder = TransformerEncoder.load(folder)
+    assert (encoder.pooling, encoder.max_length) == (mode, 7)
+    expected = library.encode(TEXTS, normalize_embeddings=True)
+    assert encoder.encode(TEXTS) == pytest.approx(expected, abs=1e-5)
+    other = TransformerEncoder.load(folder, pooling="legacy", max_length=5)
+    assert (other.pooling, other.max_length) == ("legacy", 5)
+
+
+@pytest.mark.parametrize(
+    ("modes", "pooling"),
+    [
+        ({"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}, "mean"),
+        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, "cls"),
+        ({"pooling_mode": "mean", "include_prompt": True}, "mean"),
+        ({"pooling_mode_mean_tokens": False}, "cls"),
+        ({}, "cls"),
+    ],
+)
+def test_poolings_as_versions_write_them(tmp_path, modes, pooling):
+    saved(tmp_path)
+    (tmp_path / "medcoder.json").unlink()
+    modes = {"word_embedding_dimension": 32} | modes
+    (tmp_path / "1_Pooling" / "config.json").write_text(json.dumps(modes))
+    (tmp_path / "sentence_bert_config.json").write_text('{"max_seq_length": null}')
+    encoder = TransformerEncoder.load(tmp_path)
+    assert (encoder.pooling, encoder.max_length) == (pooling, 512)  # all that the model knows
+    (tmp_path / "tokenizer_config.json").unlink()
+    assert TransformerEncoder.load(tmp_path).max_length == 32
+
+
+@pytest.mark.parametrize(
+    ("modes", "name"),
+    [
+        ({"pooling_mode": "max"}, "'max'"),
+        ({"pooling_mode": ["mean", "cls"]}, r"\['mean', 'cls'\]"),
+        ({"pooling_mode_max_tokens": True, "pooling_mode_mean_tokens": False}, "'max'"),
+        ({"pooling_mode_mean_sqrt_len_tokens": True}, "'mean_sqrt_len'"),
+        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True}, r"'cls\+mean'"),
+    ],
+)
+def test_a_pooling_that_we_do_not_have_is_not_taken_for_another(tmp_path, modes, name):
+    saved(tmp_path)
+    (tmp_path / "medcoder.json").unlink()
+    (tmp_path / "1_Pooling" / "config.json").write_text(json.dumps(modes))
+    with pytest.raises(UsageError, match=f"no pooling {name}: there are cls, mean, legacy"):
+        TransformerEncoder.load(tmp_path)
+    assert TransformerEncoder.load(tmp_path, pooling="mean").pooling == "mean"
+
+
+def test_a_fingerprint_is_of_weights_tokenizer_pooling_and_length(tmp_path):
+    encoder = saved(tmp_path / "one", pooling="mean", max_length=9)
+    first = encoder.fingerprint
+    assert len(first) == 32
+    saved(tmp_path / "another name", pooling="mean", max_length=9)
+    for folder in ("one", "another name"):
+        loaded = TransformerEncoder.load(tmp_path / folder)
+        assert loaded.fingerprint == first
+        loaded.encode(TEXTS)  # which makes the tokenizer cut and pad
+        loaded.train()
+        assert loaded.fingerprint == first
+    others = [
+        TransformerEncoder.load(tmp_path / "one", **options).fingerprint
+        for options in ({"pooling": "cls"}, {"pooling": "legacy"}, {"max_length": 8})
+    ]
+    words = [*tiny.VOCABULARY[:-2], tiny.VOCABULARY[-1], tiny.VOCABULARY[-2]]
+    tokenizer = tiny.tokenizer()
+    tokenizer.backend_tokenizer.model = tiny.word_pieces(words).model
+    others.append(
+        TransformerEncoder(encoder.model, tokenizer, pooling="mean", max_length=9).fingerprint
+    )
+    cased = tiny.tokenizer()
+    cased.backend_tokenizer.normalizer = BertNormalizer(lowercase=False)
+    others.append(
+        TransformerEncoder(encoder.model, cased, pooling="mean", max_length=9).fingerprint
+    )
+    for parameter in list(encoder.parameters())[::38]:
+        with torch.no_grad():
+            parameter.view(-1)[-1] += 1e-6
+        others.append(encoder.fingerprint)
+    assert len({first, *others}) == 8
 
 
 def test_what_is_said_about_a_model(tmp_path):

@@ -194,14 +194,14 @@ def test_one_process_gathers_nothing():
 # Teachers
 
 
-def naive_teachers(embeddings, target, speaks):
-    """Mean of (S - S_t)^2 over the pairs it speaks for, one step."""
+def naive_teachers(embeddings, vectors, known):
+    """Mean of (S - S_t)^2 over the pairs of terms that it knows, one step."""
     scores = naive.cosines(embeddings.tolist())
     squares = [
-        (scores[i][j] - float(target[i, j])) ** 2
+        (scores[i][j] - naive.cosine(vectors[i].tolist(), vectors[j].tolist())) ** 2
         for i in range(SLOTS)
         for j in range(SLOTS)
-        if speaks[i, j]
+        if known[i] and known[j]
     ]
     return sum(squares) / len(squares) if squares else 0.0
 
@@ -210,16 +210,21 @@ def naive_teachers(embeddings, target, speaks):
 def test_teachers_add_their_mean_square(steps):
     embeddings, concepts, rows, related = inputs(steps)
     generator = torch.Generator().manual_seed(5)
-    targets = torch.rand(2, steps, SLOTS, SLOTS, generator=generator, dtype=torch.float64)
+    vectors = [
+        torch.nn.functional.normalize(
+            torch.randn(steps, SLOTS, width, generator=generator, dtype=torch.float64), dim=2
+        )
+        for width in (3, 7)
+    ]
     known = torch.rand(2, steps, SLOTS, generator=generator) < 0.6
-    speaks = known[:, :, :, None] & known[:, :, None, :]
-    speaks[1, 0] = False  # in one step the second has nothing to say
-    teachers = [(targets[0], speaks[0], 20.0), (targets[1], speaks[1], 0.5)]
+    known[1, 0] = False  # in one step the second has nothing to say
+    weighed = zip(vectors, known, (20.0, 0.5), strict=True)
+    teachers = [(units * knows[:, :, None], knows, weight) for units, knows, weight in weighed]
     objective = Objective(config())
     plain = objective(embeddings, concepts, rows, related)[0].item()
     total, report = objective(embeddings, concepts, rows, related, teachers)
     means = [
-        np.mean([naive_teachers(embeddings[i], targets[t, i], speaks[t, i]) for i in range(steps)])
+        np.mean([naive_teachers(embeddings[i], vectors[t][i], known[t, i]) for i in range(steps)])
         for t in range(2)
     ]
     expected = 20 * means[0] + 0.5 * means[1]
@@ -229,9 +234,11 @@ def test_teachers_add_their_mean_square(steps):
 
 def test_a_student_that_agrees_pays_nothing():
     embeddings, concepts, _, _ = inputs(1)
-    target = torch.tensor([naive.cosines(embeddings[0].tolist())], dtype=torch.float64)
-    everything = torch.ones(1, SLOTS, SLOTS, dtype=torch.bool)
-    found = Objective(config(mu=0.0))(embeddings, concepts, teachers=[(target, everything, 9.0)])
+    units = [[value / naive.norm(row) for value in row] for row in embeddings[0].tolist()]
+    # It agrees too if its space is turned round: similarities are all that is compared.
+    turned = torch.tensor([units], dtype=torch.float64)[:, :, [3, 0, 4, 1, 2]] * -1
+    everything = torch.ones(1, SLOTS, dtype=torch.bool)
+    found = Objective(config(mu=0.0))(embeddings, concepts, teachers=[(turned, everything, 9.0)])
     assert report_of(found[1])["teachers"] == pytest.approx(0, abs=1e-20)
 
 
@@ -241,43 +248,39 @@ SPEAKS = np.array([True, True, True, False, True])
 
 def test_a_teacher_with_vectors():
     teacher = Teacher(weight=2.5, speaks=SPEAKS, vectors=VECTORS)
-    similarity, speaks, weight = teacher.judge(np.array([2, 0, 3, 1, 2]))
+    units, known, weight = teacher.judge(np.array([2, 0, 3, 1, 4, 2]))
     half = 0.5**0.5
-    assert weight == 2.5 and similarity.dtype == np.float32
-    assert similarity == pytest.approx(
-        np.array(
-            [
-                [1, half, 0, half, 1],
-                [half, 1, 0, 0, half],
-                [0, 0, 0, 0, 0],  # it has no vector, and is not asked
-                [half, 0, 0, 1, half],
-                [1, half, 0, half, 1],
-            ]
-        ),
-        abs=1e-6,
-    )
-    known = np.array([True, True, False, True, True])
-    assert np.array_equal(speaks, known[:, None] & known)
-    similarity, _, _ = teacher.judge(np.array([4, 0]))  # a vector of zeros is like nothing
-    assert similarity.tolist() == [[0, 0], [0, 1]]
+    assert weight == 2.5 and units.dtype == np.float32
+    assert known.tolist() == [True, True, False, True, True, True]
+    # It is not asked for the third, which has no vector; a vector of zeros is like nothing.
+    expected = [[half, half], [1, 0], [0, 0], [0, 1], [0, 0], [half, half]]
+    assert units == pytest.approx(np.array(expected), abs=1e-6)
 
 
 def test_a_live_teacher_is_asked_once_for_each_term_that_it_knows():
     asked = []
 
     def encode(texts):
-        asked.extend(texts)
+        asked.append(list(texts))
         return [VECTORS[int(text)] for text in texts]
 
     live = Teacher(weight=1.0, speaks=SPEAKS, encode=encode, text=str)
     stored = Teacher(weight=1.0, speaks=SPEAKS, vectors=VECTORS)
-    terms = np.array([2, 0, 3, 0, 1, 2])
-    for one, other in zip(live.judge(terms), stored.judge(terms), strict=True):
-        assert np.array_equal(one, other)
-    assert sorted(asked) == ["0", "1", "2"]
-    similarity, speaks, _ = live.judge(np.array([3, 3]))
-    assert not similarity.any() and not speaks.any()
-    assert len(asked) == 3
+    for terms in ([2, 0, 3, 0, 1, 2], [3, 3], [4]):
+        for one, other in zip(
+            live.judge(terms := np.array(terms)), stored.judge(terms), strict=True
+        ):
+            assert np.array_equal(one, other)
+    units, known, _ = live.judge(np.array([3, 3]))
+    assert units.shape == (2, 2) and not units.any() and not known.any()
+    # Of [3, 3] it knows none: what it says of another term tells how wide its vectors are.
+    assert asked == [["0", "1", "2"], ["0"], ["4"], ["0"]]
+
+
+def test_a_teacher_that_knows_nothing_has_nothing_to_say():
+    nothing = Teacher(weight=1.0, speaks=SPEAKS & False, vectors=VECTORS)
+    units, known, _ = nothing.judge(np.array([0, 1]))
+    assert units.tolist() == [[0, 0], [0, 0]] and not known.any()
 
 
 def test_a_teacher_that_makes_no_sense():

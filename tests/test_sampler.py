@@ -1,5 +1,7 @@
 """Batches: what is in them, how often, and that they are functions of seed and step alone."""
 
+import hashlib
+import random
 from collections import Counter
 
 import numpy as np
@@ -11,7 +13,7 @@ from medcoder.errors import InputError, UsageError
 from medcoder.ingest import ingest
 from medcoder.kg import KG
 from medcoder.sampling import TripletSampler
-from medcoder.sampling.sampler import relation_shares
+from medcoder.sampling.sampler import _once, relation_shares
 from memory import MemorySource
 
 # Sixteen concepts; number n has n % 4 + 1 terms in English and one in French if n is even.
@@ -80,6 +82,22 @@ def test_a_batch_is_a_function_of_seed_and_step(kg, seed, step):
     one.batch(seed, step + 1)
     assert same(batch, one.batch(seed, step))
     assert same(batch, TripletSampler(kg, k=16, m=4, pairs=3).batch(seed, step))
+
+
+def test_batches_stay_what_they_were(kg):
+    """A checkpoint of an earlier version goes on with the batches that it would have had."""
+    extra = (np.array([3, 3, 9, 4]), len(kg.terms) + np.array([0, 0, 1, 2]))
+    hard = np.stack([(np.arange(16) + 7) % 16, (np.arange(16) + 9) % 16], 1)
+    english = {"extra": extra, "languages": frozenset(["en"])}
+    digest = hashlib.blake2b(digest_size=8)
+    for options in ({}, {"relation_power": 0.5}, english):
+        sampler = TripletSampler(kg, k=16, m=4, pairs=6, **options)
+        for sampler.hard in (None, hard):
+            for seed, step in ((0, 0), (1, 7), (2**40, 10**6)):
+                batch = sampler.batch(seed, step)
+                for part in (batch.concepts, batch.terms, batch.relations):
+                    digest.update(part.astype(np.int64).tobytes())
+    assert digest.hexdigest() == "33446a544755696a"
 
 
 def test_batches_differ_by_seed_and_by_step(kg):
@@ -392,6 +410,152 @@ def test_a_repeated_term_is_no_synonym_of_itself(kg):
     for batch in many(sampler, 100):
         _, terms = pairs_of(batch)
         assert (terms[:, 0] != terms[:, 1]).all()
+
+
+def share_of(kg, concepts, *, pairs=2, share=0.5, **options):
+    """Draws part of the pairs from these concepts, each of which has an extra term each time."""
+    extra = (np.array(concepts), len(kg.terms) + np.arange(len(concepts)))
+    return TripletSampler(kg, k=0, m=2, pairs=pairs, extra=extra, extra_share=share, **options)
+
+
+def test_a_share_of_the_pairs_comes_from_concepts_with_extra_terms(kg):
+    """Half of two is one: number 5 three times out of four, number 9 else; then any other."""
+    first, second = Counter(), Counter()
+    for batch in many(share_of(kg, [5, 5, 9, 5]), 4000):
+        concepts, terms = pairs_of(batch)
+        assert (terms[:, 0] != terms[:, 1]).all()
+        first[concepts[0]] += 1
+        second[concepts[1]] += 1
+    assert set(first) == {5, 9} and near(first[5], 3000, 4000)
+    assert set(second) == set(range(16))
+    for concept in range(16):
+        others = 4000 - first[concept]  # batches in which it may come second
+        assert near(second[concept], others / 15, others), concept
+
+
+@pytest.mark.parametrize(("share", "draws"), [(0.1, 1), (0.5, 4), (0.8, 6), (1.0, 8)])
+def test_the_share_of_extra_terms_against_loops(kg, share, draws):
+    """The draws fall on eight concepts, some on the same; the batch is filled with any."""
+    extended, rng = range(1, 16, 2), random.Random(0)
+    expected, found = [], []
+    for batch in many(share_of(kg, extended, pairs=8, share=share), 2000):
+        concepts, _ = pairs_of(batch)
+        assert len(set(concepts.tolist())) == 8
+        found.append((concepts % 2).sum())
+        batch = set(rng.choices(extended, k=draws))
+        for concept in rng.sample(range(16), 16):
+            if len(batch) < 8:
+                batch.add(concept)
+        expected.append(sum(concept % 2 for concept in batch))
+    error = np.sqrt((np.var(found) + np.var(expected)) / 2000)
+    assert abs(np.mean(found) - np.mean(expected)) < 5 * error
+    assert np.mean(found) > 4.1  # without a share, half of them are odd
+
+
+def test_concepts_that_cannot_be_paired_have_no_share(kg):
+    """Number 4 has one term in English; what is said twice more of it is the same."""
+    english = frozenset(["en"])
+    extra = (np.array([4, 4, 7]), np.array([int(kg.terms.first[4])] * 2 + [len(kg.terms)]))
+    options = {"k": 0, "m": 2, "pairs": 3, "languages": english}
+    sampler = TripletSampler(kg, extra=extra, extra_share=1.0, **options)
+    for batch in many(sampler, 200):
+        concepts, _ = pairs_of(batch)
+        assert concepts[0] == 7 and 4 not in concepts
+    only = (extra[0][:2], extra[1][:2])
+    nobody = TripletSampler(kg, extra=only, extra_share=1.0, **options)
+    plain = TripletSampler(kg, extra=only, **options)
+    assert all(same(one, two) for one, two in zip(many(nobody, 20), many(plain, 20), strict=True))
+
+
+def test_no_share_draws_as_before(kg):
+    extra = (np.array([3, 3, 9]), len(kg.terms) + np.arange(3))
+    plain = TripletSampler(kg, k=16, m=4, pairs=5, extra=extra)
+    none = TripletSampler(kg, k=16, m=4, pairs=5, extra=extra, extra_share=0.0)
+    some = TripletSampler(kg, k=16, m=4, pairs=5, extra=extra, extra_share=0.4)
+    batches = zip(many(plain, 20), many(none, 20), many(some, 20), strict=True)
+    for one, two, three in batches:
+        assert same(one, two) and not same(one, three)
+        # What comes before the pairs does not change.
+        assert np.array_equal(one.concepts[:32], three.concepts[:32])
+
+
+def test_a_share_with_hard_negatives(kg):
+    sampler = share_of(kg, [5, 9], pairs=4, share=0.5)
+    sampler.hard = ((np.arange(16) + 3) % 16)[:, None]
+    for batch in many(sampler, 100):
+        concepts = pairs_of(batch)[0].tolist()
+        assert concepts[0] in (5, 9) and len(set(concepts)) == 4
+        assert (concepts[0] + 3) % 16 in concepts
+
+
+# Terms that look alike
+
+
+def naive_once(terms, first, alike):
+    kept, bounds = [], [0]
+    for concept in range(len(first) - 1):
+        seen = {}
+        for term in terms[first[concept] : first[concept + 1]]:
+            if seen.setdefault(alike[term], term) == term:
+                kept.append(term)
+        bounds.append(len(kept))
+    return kept, bounds
+
+
+LABELS = st.lists(st.sampled_from([0, 1, 2**63, 2**64 - 1]), min_size=12, max_size=12)
+
+
+@given(st.lists(st.lists(st.integers(0, 11), max_size=6), min_size=1, max_size=6), LABELS)
+def test_look_alikes_are_dropped_as_by_loops(groups, labels):
+    terms = np.array([term for group in groups for term in group], np.int64)
+    first = np.cumsum([0, *map(len, groups)])
+    for alike in (np.array(labels, np.uint64), np.array([label % 97 for label in labels], np.int8)):
+        kept, bounds = _once(terms, first, alike)
+        assert (kept.tolist(), bounds.tolist()) == naive_once(terms, first, alike)
+
+
+def test_of_terms_that_look_alike_the_first_is_drawn(kg):
+    """Number 3 has four terms: the second looks like the first, and like all of number 2."""
+    beside = len(kg.terms)
+    own, other = (range(*map(int, kg.terms.first[n : n + 2])) for n in (3, 2))
+    alike = np.arange(beside + 3, dtype=np.uint64)
+    alike[[own[1], *other, beside]] = alike[own[0]]
+    # Extra terms of number 3: one that looks like its first, and one that counts three times.
+    extra = (np.full(6, 3), beside + np.array([0, 0, 1, 2, 1, 1]))
+    sampler = TripletSampler(kg, k=8, m=2, pairs=4, extra=extra, alike=alike)
+    counts = drawn(TripletSampler(kg, k=8, m=2, extra=extra, alike=alike), "C03", 2000)
+    weights = {own[0]: 1, own[2]: 1, own[3]: 1, beside + 1: 3, beside + 2: 1}
+    assert set(counts) == set(weights)
+    total = counts.total()
+    for term, weight in weights.items():
+        assert near(counts[term], total * weight / 7, total), counts
+    # All of number 2 look alike: one is left, so that it has no pair; others are as they were.
+    assert set(drawn(sampler, "C02")) == {other[0]}
+    assert len(drawn(sampler, "C07")) == 4
+    seen = set()
+    for batch in many(sampler, 200):
+        concepts, terms = pairs_of(batch)
+        assert (alike[terms[:, 0]] != alike[terms[:, 1]]).all()
+        seen |= set(concepts.tolist())
+    assert seen == set(range(16)) - {2}
+
+
+def test_nothing_that_looks_alike_changes_nothing(kg):
+    options = {"k": 16, "m": 4, "pairs": 5, "languages": frozenset(["en"])}
+    plain = TripletSampler(kg, **options)
+    every = TripletSampler(kg, **options, alike=np.arange(len(kg.terms), dtype=np.uint64))
+    # A look-alike in a language that is not drawn does not count either.
+    alike = np.arange(len(kg.terms), dtype=np.uint64)
+    french = np.flatnonzero(kg.terms.info[:, 0] == list(kg.languages).index("fr"))
+    alike[french] = alike[french - 1]
+    unseen = TripletSampler(kg, **options, alike=alike)
+    for one, *others in zip(many(plain, 20), many(every, 20), many(unseen, 20), strict=True):
+        assert all(same(one, other) for other in others)
+
+
+def test_too_few_pairs_where_terms_look_alike(kg):
+    with pytest.raises(UsageError, match="1 synonym pairs a step, but 0 concepts have two terms"):
+        TripletSampler(kg, k=0, m=2, pairs=1, alike=np.zeros(len(kg.terms), np.uint64))
 
 
 # Errors

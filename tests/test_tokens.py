@@ -67,6 +67,33 @@ def test_gathering_equals_tokenising(store, expected, terms):
     assert split(ids, lengths) == [expected[term] for term in terms]
 
 
+def test_terms_with_the_same_tokens_are_alike(store, expected):
+    alike = store.alike()
+    assert alike.shape == (len(expected),)
+    numbers = dict(zip(map(tuple, expected), alike.tolist(), strict=True))
+    assert [numbers[tuple(ids)] for ids in expected] == alike.tolist()
+    assert len(set(numbers.values())) == len(numbers) < len(expected)
+
+
+def test_how_terms_come_to_be_alike(toy_kg, tmp_path):
+    texts = [
+        "Heart",
+        "HEART",
+        "heart ",
+        "heart s",
+        "hearts",
+        "heart " * 6,
+        "heart " * 9,
+        "心",
+        "臓",
+    ]
+    store = made(toy_kg, tmp_path / "tokens", extra=texts)
+    groups = store.alike()[len(toy_kg.terms) :].tolist()
+    assert [groups.index(number) for number in groups] == [0, 0, 0, 3, 4, 5, 5, 7, 7]
+    own = list(store.alike()[: len(toy_kg.terms)])
+    assert groups[0] == own[texts_of(toy_kg).index("Heart")]
+
+
 def test_gathering_nothing(store):
     ids, lengths = store.gather(np.zeros(0, np.int64))
     assert len(ids) == len(lengths) == 0

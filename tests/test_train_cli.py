@@ -14,8 +14,10 @@ import pytest
 from medcoder.model.encoder import TransformerEncoder
 from medcoder.train.__main__ import main
 from medcoder.train.log import Log
+from medcoder.train.nearest import accuracy, hard_negatives, read_queries
+from medcoder.train.run import open_run, speaking
 from terminal import as_json, medcoder
-from training import SETTINGS, make_graph, make_model, metrics
+from training import SETTINGS, make_graph, make_model, metrics, settings
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +97,57 @@ def test_everything_at_once(kg, model, tmp_path):
     assert "another choice of teachers and another tokenizer or table of extra terms" in message
 
 
+def test_the_best_model_by_a_table_of_queries(kg, model, tmp_path):
+    """Queries are the Spanish names, which training draws near to the English ones."""
+    rows = [f"{kg.terms_of(concept)[3].text}\t{concept}" for concept in kg]
+    queries = tmp_path / "queries.tsv"
+    queries.write_text("\n".join(["query\tconcept", *rows]))
+    out = tmp_path / "run"
+    changes = ["evaluate_every=50", "schedule.total=110", "pooling=mean", "sampler.pairs=20"]
+    changes += ["relation.mu=0", "loss.kind=info_nce", "optimiser.learning_rate=0.005"]
+    more = ["--evaluate", queries, *(word for change in changes for word in ("--set", change))]
+    done = train(kg, model, out, *more)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout == f"model in {out}/model\nbest in {out}/best\n"
+    scores = {line["step"]: line["eval.score"] for line in metrics(out) if "eval.score" in line}
+    assert list(scores) == [50, 100, 110]  # the last model too
+    judge = accuracy(kg, read_queries(queries, kg))
+    assert judge(TransformerEncoder.load(out / "model")) == {"score": scores[110]}
+    assert judge(TransformerEncoder.load(out / "best")) == {"score": max(scores.values())}
+    assert judge(TransformerEncoder.load(model, pooling="mean"))["score"] < 0.2 < scores[50]
+    places = as_json("train", *options(kg, model, out, *more, "--resume"))
+    assert places == {"model": f"{out}/model", "best": f"{out}/best"}
+
+
+def test_hard_negatives(kg, model, tmp_path):
+    pairs = ["--set", "sampler.pairs=6"]
+    hard = [*pairs, "--set", "sampler.hard_every=10"]
+    assert train(kg, model, tmp_path / "easy", *pairs).exit_code == 0
+    done = train(kg, model, tmp_path / "hard", *hard)
+    assert (done.exit_code, done.stderr) == (0, "")
+    config = speaking(settings("sampler.pairs=6", "sampler.hard_every=10"), ["en", "es"])
+    run = open_run(kg.path, str(model), tmp_path / "python", config)
+    run.train(tmp_path / "python", neighbours=hard_negatives(kg))
+    assert metrics(tmp_path / "hard") == metrics(tmp_path / "python")
+    run = open_run(kg.path, str(model), tmp_path / "own", config)
+    nobody = np.repeat(np.arange(len(kg))[:, None], 2, 1)  # each its own neighbour
+    run.train(tmp_path / "own", neighbours=lambda encoder: nobody)
+    losses = [metrics(tmp_path / name)[0]["loss"] for name in ("easy", "hard", "own")]
+    assert len(set(losses)) == 3
+
+
+def test_a_terminal_shows_what_is_going_on(kg, model, tmp_path):
+    queries = tmp_path / "queries.csv"
+    queries.write_text("query,concept\nheart,C0000003\n")
+    more = ["--evaluate", queries, "--set", "evaluate_every=10", "--set", "sampler.pairs=6"]
+    more += ["--set", "sampler.hard_every=10"]
+    env = {"TTY_COMPATIBLE": "1", "COLUMNS": "200", "TERM": "xterm"}
+    done = medcoder("train", *options(kg, model, tmp_path / "run", *more), env=env)
+    assert done.exit_code == 0
+    last = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", done.stderr).splitlines()[-1]
+    assert re.search(r"score [01]\.\d{4}  loss \d\.\d{4}  hard pairs .* terms/s .* 24/24", last)
+
+
 # The plan
 
 
@@ -147,11 +200,14 @@ def test_a_vocabulary_that_does_not_know_a_language(kg, model, tmp_path):
         ("sampler.k=9", "multiple of sampler.m"),
         ("relation.form=bilinaer", "one of bilinear"),
         ("sampler.hard_every=8", "needs sampler.pairs"),
+        ("sampler.extra_share=0.5", "needs sampler.pairs"),
         ("sampler.pairs=500", "lower sampler.pairs"),
     ],
 )
 def test_settings_that_make_no_sense(kg, model, tmp_path, setting, said):
     assert said in failed(train(kg, model, tmp_path / "run", "--set", setting), 2)
+    # All but the last are found before anything is tokenised.
+    assert (tmp_path / "run").exists() is (setting == "sampler.pairs=500")
 
 
 def test_files_that_are_wrong(kg, model, tmp_path):
@@ -168,10 +224,18 @@ def test_files_that_are_wrong(kg, model, tmp_path):
     lay = tmp_path / "lay.csv"
     lay.write_text("term,concept\nbad heart,C0000003\nx,C7\n")
     assert "lay.csv, row 3: term 'x'" in failed(train(kg, model, out, "--extra", lay), 3)
+    assert "lay.csv, row 1: no column query" in failed(train(kg, model, out, "--evaluate", lay), 3)
     assert "write PATH,weight=20" in failed(train(kg, model, out, "--teacher", f"{model},2"), 2)
     assert "cannot be loaded" in failed(train(kg, model, out, "--teacher", tmp_path / "empty"), 4)
     bare = make_graph(tmp_path / "bare", edges=())
     assert "has no relations, and relation.mu is 1" in failed(train(bare, model, out), 3)
+
+
+def test_training_that_diverges(kg, model, tmp_path):
+    more = ["--set", "optimiser.learning_rate=1e30", "--set", "checkpoint_every=2"]
+    message = failed(train(kg, model, tmp_path / "run", *more), 6)
+    assert re.search(r"not finite at step \d+\. .* lower optimiser\.learning_rate", message)
+    assert not (tmp_path / "run" / "model").exists()
 
 
 # The module, where there is no typer
@@ -195,9 +259,13 @@ def test_the_module_in_this_process(kg, model, tmp_path, monkeypatch, capsys):
     assert (code, err) == (0, "")
     assert [json.loads(line)["step"] for line in out.splitlines()] == [2, 4, 6]
     assert not (tmp_path / "run" / "model").exists()
-    code, out, err = call("--resume")
+    queries = tmp_path / "queries.csv"
+    queries.write_text("query,concept\nheart,C0000003\n")
+    code, out, err = call("--resume", "--evaluate", str(queries))
     assert (code, err) == (0, "")
-    assert [json.loads(line)["step"] for line in out.splitlines()] == list(range(8, 25, 2))
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert [line["step"] for line in lines if "loss" in line] == list(range(8, 25, 2))
+    assert [line["step"] for line in lines if "eval.score" in line] == [24]
     assert (tmp_path / "run" / "model").exists()
     assert call()[0] == 2
     assert call("--resume", "--set", "seed=4")[0] == 4
@@ -208,12 +276,22 @@ def test_the_module_in_this_process(kg, model, tmp_path, monkeypatch, capsys):
     assert code == 3 and err.startswith(f"error: {tmp_path}: Is a directory")
 
 
+# `python -m medcoder.train` where nothing but torch and what comes with it is installed.
+ALONE = """
+import runpy, sys
+for name in ("polars", "fastobo", "typer", "rich", "onnxruntime", "faiss", "matplotlib"):
+    sys.modules[name] = None
+sys.argv[0] = "medcoder.train"
+runpy.run_module("medcoder.train", run_name="__main__")
+"""
+
+
 def test_the_module_is_interrupted(kg, model, tmp_path):
     """Ctrl-C saves; going on gives what a run without a break gives."""
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     assert train(kg, model, whole, "--set", "schedule.total=200").exit_code == 0
     words = options(kg, model, broken, "--set", "schedule.total=200", "--resume")
-    start = [sys.executable, "-m", "medcoder.train", *words]
+    start = [sys.executable, "-c", ALONE, *words]
     env = os.environ | {"OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
         start, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -375,7 +375,7 @@ def test_the_best_model_is_kept(kg, tmp_path):
     last = TransformerEncoder.load(tmp_path / "run" / "model")
     assert np.array_equal(last.encode(texts), seen[-1])
     lines = [line for line in metrics(tmp_path / "run") if "eval.score" in line]
-    assert [line["step"] for line in lines] == [4, 8, 12, 16, 20, 24]
+    assert [line["step"] for line in lines] == [4, 8, 12, 16, 20, 24]  # and not again at the end
     assert [line["eval.score"] for line in lines[:5]] == [0.2, 0.5, 0.4, 0.7, 0.1]
     assert [line["eval.other"] for line in lines] == [1, 2, 3, 4, 5, 6]
 
@@ -424,10 +424,13 @@ def test_hard_negatives_that_are_none(kg, tmp_path, wrong):
 
 
 def test_hard_negatives_that_nobody_could_draw(kg, tmp_path):
-    with pytest.raises(UsageError, match=r"sampler\.hard_every"):
+    with pytest.raises(UsageError, match=r"sampler\.hard_every needs a function `neighbours`"):
         run(kg, tmp_path / "run", "sampler.pairs=6", "sampler.hard_every=8")
-    with pytest.raises(UsageError, match=r"sampler\.hard_every"):
-        run(kg, tmp_path / "run", "sampler.hard_every=8", neighbours=lambda encoder: None)
+
+
+def test_a_share_of_extra_terms_that_are_not_there(kg, tmp_path):
+    with pytest.raises(UsageError, match=r"sampler\.extra_share is 0\.5, but .* --extra"):
+        run(kg, tmp_path / "run", "sampler.pairs=6", "sampler.extra_share=0.5")
 
 
 def test_teachers_are_followed(kg, tmp_path):
@@ -441,37 +444,6 @@ def test_teachers_are_followed(kg, tmp_path):
     assert last < 0.7 * first
     for line in lines:
         assert line["loss"] == pytest.approx(line["term"] + line["teachers"], rel=1e-5)
-
-
-def test_what_a_teacher_says(kg):
-    vectors = np.array([[3, 0], [0, 2], [1, 1], [np.nan, np.inf], [0, 0]], np.float32)
-    speaks = np.array([True, True, True, False, True])
-    asked = []
-
-    def encode(texts):
-        asked.append(list(texts))
-        return np.stack([vectors[int(text)] for text in texts])
-
-    terms = np.array([0, 1, 3, 2, 0, 4])
-    root = 1 / math.sqrt(2)
-    expected = [
-        [1, 0, 0, root, 1, 0],
-        [0, 1, 0, root, 0, 0],
-        [0, 0, 0, 0, 0, 0],
-        [root, root, 0, 1, root, 0],
-        [1, 0, 0, root, 1, 0],
-        [0, 0, 0, 0, 0, 0],
-    ]
-    live = Teacher(weight=2.0, speaks=speaks, encode=encode, text=str)
-    for teacher in (Teacher(weight=2.0, speaks=speaks, vectors=vectors), live):
-        similarity, pairs, weight = teacher.judge(terms)
-        assert weight == 2.0
-        np.testing.assert_allclose(similarity, expected, atol=1e-6)
-        known = np.array([True, True, False, True, True, True])
-        assert np.array_equal(pairs, known[:, None] & known)
-        similarity, pairs, _ = teacher.judge(np.array([3, 3]))
-        assert not similarity.any() and not pairs.any()
-    assert asked == [["0", "1", "2", "4"]]  # each once, and none that it does not speak for
 
 
 @pytest.mark.parametrize(

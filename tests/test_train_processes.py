@@ -11,7 +11,7 @@ import pytest
 from medcoder.kg import KG
 from medcoder.train.log import COLUMNS
 from medcoder.train.teachers import Teacher
-from training import SETTINGS, free_port, make_graph, make_model, metrics, run, start
+from training import CONCEPTS, SETTINGS, free_port, make_graph, make_model, metrics, run, start
 
 ODD = {"step", "learning_rate", "missed_positives", *COLUMNS}
 
@@ -70,6 +70,20 @@ def test_two_processes_are_one(kg, tmp_path, case):
     together(kg, two, [*CASES[case], "checkpoint_every=4"], resume=True)
     close(metrics(tmp_path / "one"), metrics(two))
     assert (two / "model" / "model.safetensors").exists()
+
+
+def own_opinion(encoder):
+    """Hard negatives that differ from process to process."""
+    rank = int(os.environ.get("RANK", "0"))
+    return np.roll(np.arange(CONCEPTS), rank + 3)[:, None]
+
+
+def test_hard_negatives_are_those_of_the_first_process(kg, tmp_path):
+    changes = ["sampler.pairs=6", "sampler.hard_every=10"]
+    run(kg, tmp_path / "one", *changes, teachers=teachers(kg), neighbours=own_opinion)
+    (tmp_path / "one.tokens").rename(tmp_path / "two.tokens")
+    together(kg, tmp_path / "two", changes, neighbours=own_opinion)
+    close(metrics(tmp_path / "one"), metrics(tmp_path / "two"))
 
 
 def test_two_processes_resume_exactly(kg, tmp_path):

@@ -1,6 +1,7 @@
 """From files to a run: tables of extra terms, teachers, vocabularies, models, settings."""
 
 import json
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from medcoder.config import LossConfig, load
-from medcoder.errors import ArtefactError, InputError, UsageError
+from medcoder.errors import ArtefactError, InputError, MissingExtra, UsageError
 from medcoder.model.encoder import TransformerEncoder
 from medcoder.train.extra import read_extra
 from medcoder.train.run import open_run, speaking
@@ -240,6 +241,34 @@ def test_extra_terms_are_drawn(kg, model, tmp_path):
     assert metrics(tmp_path / "run")[-1]["step"] == 24
 
 
+def test_an_extra_term_that_looks_like_another_is_not_drawn(kg, model, tmp_path):
+    """To the model, capitals are small letters: it would learn that a term is itself."""
+    own = kg.preferred("C0000003")
+    rows = f"{own.upper()},C0000003,5\nbad heart,C0000003,4\nBad Heart,C0000003,4\n"
+    path = table(tmp_path, "term,concept,weight\n" + rows)
+    run = open_run(kg.path, str(model), tmp_path / "run", known(), extra=path)
+    sampler = make_sampler(run.kg, run.config, run.extra, run.store)
+    drawn = Counter()
+    for step in range(600):
+        batch = sampler.batch(0, step)
+        drawn.update(batch.terms[batch.concepts == 3].tolist())
+    first = len(kg.terms)
+    assert set(drawn) == {15, 16, 17, 18, first + 1}
+    assert drawn[first + 1] / drawn.total() == pytest.approx(4 / 8, abs=0.06)
+
+
+def test_a_share_of_the_pairs_has_extra_terms(kg, model, tmp_path):
+    path = table(tmp_path, "term,concept,weight\nbad heart,C0000003,3\nill,C0000009,1\n")
+    shared = known("sampler.pairs=2", "sampler.extra_share=0.5")
+    run = open_run(kg.path, str(model), tmp_path / "run", shared, extra=path)
+    sampler = make_sampler(run.kg, run.config, run.extra, run.store)
+    drawn = Counter(sampler.batch(0, step).concepts[-4] for step in range(600))
+    assert set(drawn) == {3, 9}  # the first pair of every step
+    assert drawn[3] / 600 == pytest.approx(3 / 4, abs=0.08)
+    with pytest.raises(UsageError, match=r"extra_share is 0\.5, but there are no extra terms"):
+        open_run(kg.path, "no such model", tmp_path / "run", shared)
+
+
 # Teachers
 
 
@@ -251,16 +280,59 @@ def test_teachers_by_path(kg, model, tmp_path):
     terms = np.array([0, 3, 4, 8, 120])  # en, es, ja, es, and the extra one
     live = open_teacher(f"{model},weight=2.5", kg, extra)
     stored = open_teacher(f"{tmp_path / 'vectors.npy'},languages=SPA+en,weight=7", kg, extra)
-    similarity, pairs, weight = live.judge(terms)
-    assert (weight, pairs.all()) == (2.5, True)
-    np.testing.assert_allclose(similarity, vectors[terms] @ vectors[terms].T, atol=1e-5)
-    similarity, pairs, weight = stored.judge(terms)
-    speaks = np.array([True, True, False, True, True])
-    assert weight == 7 and np.array_equal(pairs, speaks[:, None] & speaks)
-    expected = (vectors[terms] @ vectors[terms].T) * pairs
-    np.testing.assert_allclose(similarity, expected, atol=1e-5)
+    units, known, weight = live.judge(terms)
+    assert (weight, known.all()) == (2.5, True)
+    np.testing.assert_allclose(units, vectors[terms], atol=1e-5)
+    units, known, weight = stored.judge(terms)
+    assert weight == 7 and known.tolist() == [True, True, False, True, True]
+    np.testing.assert_allclose(units, vectors[terms] * known[:, None], atol=1e-5)
     english = open_teacher(f"{model},languages=en", kg, extra)
-    assert english.judge(np.array([0, 120]))[1].tolist() == [[True, False], [False, False]]
+    assert english.judge(np.array([0, 120]))[1].tolist() == [True, False]
+
+
+@pytest.fixture(scope="module")
+def exported(model, tmp_path_factory):
+    """The model as a folder that runs without torch."""
+    pytest.importorskip("onnxscript", reason="what exporting needs is not installed")
+    from medcoder.model.export import export
+
+    path = tmp_path_factory.mktemp("exported") / "encoder"
+    export(TransformerEncoder.load(model, pooling="mean", max_length=12), path)
+    return path
+
+
+def test_an_exported_teacher(kg, model, exported, tmp_path):
+    """It teaches what the model that it was made from would have taught."""
+    extra = read_extra(table(tmp_path, "term,concept\nbad heart,C0000003\n"), kg)
+    terms = np.array([0, 3, 8, 120, 0])
+    units, known, weight = open_teacher(f"{exported},weight=3", kg, extra).judge(terms)
+    texts = [kg.terms.text(number) for number in terms[:3]] + ["bad heart", kg.terms.text(0)]
+    expected = TransformerEncoder.load(model, pooling="mean", max_length=12).encode(texts)
+    assert weight == 3 and known.all()
+    np.testing.assert_allclose(units, expected, atol=1e-5)
+    english = open_teacher(f"{exported},languages=en", kg, extra)
+    assert english.judge(np.array([3, 3]))[0].shape == (2, 32)  # of none of them it speaks
+    config, teachers = settings('sampler.languages=["en", "es"]', "schedule.total=4"), [exported]
+    run = open_run(kg.path, str(model), tmp_path, config, teachers=map(str, teachers))
+    run.train(tmp_path)
+    assert all(line["teachers"] > 0 for line in metrics(tmp_path))
+
+
+def test_what_training_leaves_is_a_teacher_too(kg, model, tmp_path):
+    out = tmp_path / "run"
+    open_run(kg.path, str(model), out, known("schedule.total=4", "pooling=mean")).train(out)
+    extra = read_extra(table(tmp_path, "term,concept\n"), kg)
+    units, _, _ = open_teacher(str(out / "model"), kg, extra).judge(np.array([0]))
+    expected = TransformerEncoder.load(out / "model", pooling="mean").encode([kg.terms.text(0)])
+    np.testing.assert_allclose(units, expected, atol=1e-5)
+
+
+def test_an_exported_teacher_where_nothing_runs_it(kg, exported, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    monkeypatch.delitem(sys.modules, "medcoder.runtime.onnx", raising=False)
+    extra = read_extra(table(tmp_path, "term,concept\n"), kg)
+    with pytest.raises(MissingExtra, match=r"needs onnxruntime\. .* pip install onnxruntime"):
+        open_teacher(f"{exported},weight=2", kg, extra)
 
 
 @pytest.mark.parametrize(
@@ -284,6 +356,8 @@ def test_a_teacher_that_is_no_use(kg, model, tmp_path):
         open_teacher(f"{model},languages=de+fr", kg, extra)
     with pytest.raises(ArtefactError, match="cannot be loaded as a model"):
         open_teacher(f"{tmp_path},weight=2", kg, extra)
+    with pytest.raises(ArtefactError, match="is a knowledge graph, not an encoder"):
+        open_teacher(str(kg.path), kg, extra)
     path = tmp_path / "vectors.npy"
     with pytest.raises(InputError, match=r"vectors\.npy: cannot be read as vectors: .*No such"):
         open_teacher(str(path), kg, extra)
@@ -361,6 +435,7 @@ def test_configurations_are_the_papers(name):
         assert relation.loss == PAPER
     # All that the paper's configurations know nothing of is off.
     assert (config.sampler.pairs, config.sampler.hard_every) == (0, 0)
+    assert config.sampler.extra_share == 0
     assert (config.sampler.terms_per_language, config.sampler.relation_power) == (0, 1)
 
 

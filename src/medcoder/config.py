@@ -29,18 +29,29 @@ class SamplerConfig:
     languages: tuple[str, ...] = ()  # draw terms of these alone; none: all (ours)
     terms_per_language: int = 0  # of a concept, its best; 0: all (ours)
     relation_power: float = 1.0  # a relation with n edges is drawn as n to this power (ours)
+    extra_share: float = 0.0  # part of the pairs from concepts with extra terms (ours)
     # Draw half of the pairs near the others, by an index of the model made anew every so many
     # steps; 0: never (ours).
     hard_every: int = 0
 
     def __post_init__(self) -> None:
         _check(self, k=4, pairs=0, terms_per_language=0, relation_power=0, hard_every=0)
+        if not 0 <= self.extra_share <= 1:
+            raise UsageError(f"extra_share is {self.extra_share}: it must be from 0 to 1")
         # The bounds are of the paper, The contrastive learning framework for KG with synonyms.
         if not 2 <= self.m <= math.isqrt(self.k):
             raise UsageError(
                 f"m is {self.m} with k = {self.k}: it must be from 2 to the square root of k, "
                 f"here {math.isqrt(self.k)}. Change m, or make k at least {max(self.m, 2) ** 2}"
             )
+        if self.k % self.m:
+            raise UsageError(f"k is {self.k}: it must be a multiple of sampler.m = {self.m}")
+        for name in ("extra_share", "hard_every"):
+            if getattr(self, name) and not self.pairs:
+                raise UsageError(
+                    f"{name} is {getattr(self, name)}: it needs sampler.pairs, on which it "
+                    "acts, and they are 0. Set them, or leave it out"
+                )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,8 +145,8 @@ class TrainConfig:
 def load(path: Path | None, overrides: Sequence[str] = ()) -> TrainConfig:
     """The defaults, changed by a TOML file, then by "key=value" with dotted keys.
 
-    >>> load(None, ["sampler.k=64", "schedule.unit=updates"]).sampler
-    SamplerConfig(k=64, m=8)
+    >>> load(None, ["sampler.k=64", "schedule.unit=updates"]).sampler.k
+    64
     """
     values: dict[str, Any] = {}
     if path is not None:

@@ -7,7 +7,8 @@ MedcoderError                   exit code 1
 ├── InputError                  3   bad data: which file, which row, what to do
 ├── ArtefactError               4   a directory that is not what it should be
 │   └── NotFound                4   no such concept or file
-└── DiskFull                    5   no room to write
+├── DiskFull                    5   no room to write
+└── NonFiniteLoss               6   training diverged
 
 The command line prints the message and exits with the code.
 """
@@ -75,3 +76,9 @@ class DiskFull(MedcoderError):
     """No room to write."""
 
     exit_code = 5
+
+
+class NonFiniteLoss(MedcoderError):
+    """Training diverged: the loss is no number any more."""
+
+    exit_code = 6

@@ -18,6 +18,7 @@ from medcoder.errors import MissingExtra
 
 if TYPE_CHECKING:
     from medcoder.train.log import Progress as Report
+    from medcoder.train.nearest import Doing
     from medcoder.train.run import Run
 
 
@@ -38,7 +39,14 @@ def train(
     ] = None,
     teacher: Annotated[
         list[str] | None,
-        typer.Option(help="A model, or a .npy of vectors: PATH[,weight=20][,languages=en+fr]."),
+        typer.Option(
+            help="A model, exported or not, or a .npy of vectors: "
+            "PATH[,weight=20][,languages=en+fr]."
+        ),
+    ] = None,
+    evaluate: Annotated[
+        Path | None,
+        typer.Option(help="Table of queries: query, concept. The best model on it is kept."),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
     tensorboard: Annotated[
@@ -63,20 +71,33 @@ def train(
     if tags is not None:
         read = speaking(read, tags)
     with progress_bar() as preparing:
-        run = open_run(kg, init, to, read, extra=extra, teachers=teacher or (), progress=preparing)
+        run = open_run(
+            kg,
+            init,
+            to,
+            read,
+            extra=extra,
+            teachers=teacher or (),
+            evaluate=evaluate,
+            progress=preparing,
+        )
     if dry_run:
         _show_plan(run, as_json=as_json)
         return
     try:
-        with _bar(all_steps(read)) as report:
-            model = run.train(to, resume=resume, tensorboard=tensorboard, progress=report)
+        with _bar(all_steps(read)) as (report, doing):
+            model = run.train(
+                to, resume=resume, tensorboard=tensorboard, progress=report, doing=doing
+            )
     except KeyboardInterrupt as error:
         line("interrupted: go on from the checkpoint with --resume", console=errors())
         raise typer.Exit(INTERRUPTED) from error
+    made = {"model": model} | ({"best": to / "best"} if evaluate else {})
     if as_json:
-        print_json({"model": str(model)})
-    else:
-        line(f"model in {model}")
+        print_json({name: str(path) for name, path in made.items()})
+        return
+    for name, path in made.items():
+        line(f"{name} in {path}")
 
 
 def _show_plan(run: Run, *, as_json: bool) -> None:
@@ -93,8 +114,8 @@ def _show_plan(run: Run, *, as_json: bool) -> None:
 
 
 @contextmanager
-def _bar(steps: int) -> Iterator[Report]:
-    """Loss, hard pairs, speed and time left, on standard error."""
+def _bar(steps: int) -> Iterator[tuple[Report, Doing]]:
+    """Loss, hard pairs, score, speed and time left, on standard error."""
     console = errors()
     bar = Progress(
         TextColumn("{task.description}"),
@@ -107,13 +128,20 @@ def _bar(steps: int) -> Iterator[Report]:
     )
     task = bar.add_task("training", total=steps)
 
+    last: dict[str, float] = {}
+
     def report(metrics: dict[str, float]) -> None:
-        if "loss" in metrics:
-            text = (
-                f"loss {metrics['loss']:.4f}  hard pairs {metrics['positives']:.1f}+"
-                f"{metrics['negatives']:.1f}  {metrics['terms_per_second']:,.0f} terms/s"
+        last.update(metrics)
+        text = f"score {last['eval.score']:.4f}  " if "eval.score" in last else ""
+        if "loss" in last:
+            text += (
+                f"loss {last['loss']:.4f}  hard pairs {last['positives']:.1f}+"
+                f"{last['negatives']:.1f}  {last['terms_per_second']:,.0f} terms/s"
             )
-            bar.update(task, completed=metrics["step"], description=text)
+        bar.update(task, completed=last["step"], description=text)
+
+    def doing(what: str, done: int, total: int) -> None:
+        bar.update(task, description=f"{what} {done:,}/{total:,}")
 
     with bar:
-        yield report
+        yield report, doing

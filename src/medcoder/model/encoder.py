@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -51,7 +53,8 @@ class TransformerEncoder(nn.Module):
     ) -> TransformerEncoder:
         """Any Hugging Face checkpoint, by folder or name, in float32 whatever its file holds.
 
-        Pooling and length default to what a model directory of ours says, then to cls and 32.
+        Pooling and length default to what a model directory of ours or of sentence-transformers
+        says, then to cls and 32.
         """
         try:
             settings = _settings(Path(path))
@@ -75,6 +78,19 @@ class TransformerEncoder(nn.Module):
     def width(self) -> int:
         return int(self.model.config.hidden_size)
 
+    @property
+    def fingerprint(self) -> str:
+        """What identifies the weights, the tokenizer and the pooling."""
+        digest = hashlib.blake2b(digest_size=16)
+        digest.update(f"{self.pooling} {self.max_length} ".encode())
+        tokenizer = json.loads(self.tokenizer.backend_tokenizer.to_str())
+        # Encoding sets these two as it goes; what counts of them is the length above.
+        tokenizer |= {"truncation": None, "padding": None}
+        digest.update(json.dumps(tokenizer).encode())
+        for name, weight in sorted(self.model.state_dict().items()):
+            digest.update(name.encode() + weight.detach().cpu().contiguous().numpy().tobytes())
+        return digest.hexdigest()
+
     def forward(self, packed: Packed) -> Tensor:
         """Embeddings (n, l), not normalised."""
         if self.pooling == "legacy":
@@ -87,9 +103,11 @@ class TransformerEncoder(nn.Module):
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
         if len(texts) == 0:  # which the tokenizer cannot do
             return []
-        ids: list[list[int]] = self.tokenizer(
-            list(texts), truncation=True, max_length=self.max_length
-        )["input_ids"]
+        # Half of a surrogate pair is no character, and the tokenizer takes none.
+        sound = [text.encode(errors="replace").decode() for text in texts]
+        ids: list[list[int]] = self.tokenizer(sound, truncation=True, max_length=self.max_length)[
+            "input_ids"
+        ]
         return ids
 
     @torch.inference_mode()
@@ -117,8 +135,31 @@ class TransformerEncoder(nn.Module):
 
 
 def _settings(path: Path) -> dict[str, Any]:
-    file = path / SETTINGS
-    if not file.exists():
-        return {}
-    settings: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return settings
+    """Pooling and length, as far as the folder says."""
+    settings = _read(path / SETTINGS)
+    if settings or not (path / "modules.json").exists():
+        return settings
+    words, tokenizer, model = (
+        _read(path / f"{name}.json")
+        for name in ("sentence_bert_config", "tokenizer_config", "config")
+    )
+    # Newer versions of sentence-transformers leave the length to the tokenizer.
+    length = words.get("max_seq_length") or tokenizer.get("model_max_length")
+    found = {
+        "pooling": _pooling(_read(path / "1_Pooling" / "config.json")),
+        "max_length": length and min(length, model.get("max_position_embeddings", length)),
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _pooling(modes: dict[str, Any]) -> Any:
+    """What sentence-transformers calls it; of those that we have none, an error comes of it."""
+    before = "pooling_mode_"  # older versions have a switch for each instead of a name
+    switches = [key for key, on in modes.items() if key.startswith(before) and on is True]
+    names = [re.sub("_tokens?$", "", key.removeprefix(before)) for key in switches]
+    return modes.get("pooling_mode") or "+".join(names)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.exists() else {}
+    return content

@@ -6,6 +6,8 @@ rows. When every update touches every row, this is torch's AdamW.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -26,9 +28,13 @@ class LazyTable:
         self.values = values
         self.first = torch.zeros_like(values)
         self.second = torch.zeros_like(values)
-        self.updates = torch.zeros(len(values), dtype=torch.int32, device=values.device)
+        self.updates = torch.zeros(len(values), device=values.device)
         self.gradients = values.new_zeros(min(slots, len(values)), *values.shape[1:])
         self._weight_decay, self._betas, self._eps = weight_decay, betas, eps
+        # Views of the rows, made once: making some hundreds takes longer than updating them.
+        stored = self.values, self.first, self.second, self.updates
+        self._rows = list(zip(*(tensor.unbind() for tensor in stored), strict=True))
+        self._slots = self.gradients.unbind()
 
     def gather(self, numbers: Tensor) -> Tensor:
         """Rows (g, ...) to compute with; their gradient goes to `add`."""
@@ -39,28 +45,38 @@ class LazyTable:
         self.gradients.index_add_(0, slots, gradient)
 
     @torch.no_grad()
-    def update(self, touched: Tensor, learning_rate: float, scale: float | Tensor = 1.0) -> None:
+    def update(
+        self, touched: Sequence[int], learning_rate: float, scale: float | Tensor = 1.0
+    ) -> None:
         """One AdamW step of the rows `touched`; slot i holds the gradient of touched[i].
 
         scale: factor on the gradients, from averaging and clipping.
         """
-        size = (-1, *[1] * (self.values.dim() - 1))
-        gradient = self.gradients[: len(touched)].mul_(scale)
-        self.updates[touched] += 1
-        count = self.updates[touched].double().view(size)  # as exact as torch, which has a float
+        if not len(touched):
+            return
+        self.gradients[: len(touched)].mul_(scale)
+        rows = [self._rows[number] for number in touched]
+        values, first, second, updates = map(list, zip(*rows, strict=True))
+        torch._foreach_add_(updates, 1)
         beta1, beta2 = self._betas
-        bias1, bias2 = ((1 - beta**count).to(self.values.dtype) for beta in self._betas)
-        # In place throughout: with full matrices these are hundreds of megabytes a pass.
-        first = self.first.index_select(0, touched).lerp_(gradient, 1 - beta1)
-        second = self.second.index_select(0, touched).mul_(beta2)
-        second.addcmul_(gradient, gradient, value=1 - beta2)
-        self.first.index_copy_(0, touched, first)
-        self.second.index_copy_(0, touched, second)
-        denominator = second.sqrt_().div_(bias2.sqrt()).add_(self._eps)
-        values = self.values.index_select(0, touched).mul_(1 - learning_rate * self._weight_decay)
-        values.addcdiv_(first.div_(bias1), denominator, value=-learning_rate)
-        self.values.index_copy_(0, touched, values)
-        gradient.zero_()
+        # The kernel of torch's own fused AdamW, in place on the rows: gathering and scattering
+        # them would read and write hundreds of megabytes several times over.
+        torch._fused_adamw_(
+            values,
+            list(self._slots[: len(touched)]),
+            first,
+            second,
+            [],
+            updates,
+            lr=learning_rate,
+            beta1=beta1,
+            beta2=beta2,
+            weight_decay=self._weight_decay,
+            eps=self._eps,
+            amsgrad=False,
+            maximize=False,
+        )
+        self.gradients[: len(touched)].zero_()
 
     def squared_norm(self) -> Tensor:
         """Of the gradients kept, for clipping."""

@@ -52,6 +52,8 @@ class TripletSampler:
         terms_per_language: int | None = None,
         relation_power: float = 1.0,
         extra: tuple[Array, Array] | None = None,
+        extra_share: float = 0.0,
+        alike: Array | None = None,
     ) -> None:
         """k triplets a step, each m times; `pairs` concepts more, each with two of its terms.
 
@@ -61,11 +63,17 @@ class TripletSampler:
             0 relations evenly.
         extra: (concepts, terms) of terms beside the graph's, such as lay phrases; a term that
             comes twice is drawn twice as often.
+        extra_share: up to this part of the pairs is drawn among the concepts that have such
+            terms, each as often as it has.
+        alike: (terms,) equal numbers where terms look the same to the model; of those of one
+            concept only the first is drawn, so that no pair is a term with itself.
         """
         if k % m:
             raise UsageError(f"sampler.k is {k}: it must be a multiple of sampler.m = {m}")
         self.kg, self.k, self.m, self.pairs = kg, k, m, pairs
         self._terms, self._first = _eligible(kg, languages, terms_per_language, extra)
+        if alike is not None:
+            self._terms, self._first = _once(self._terms, self._first, alike)
         counts = np.diff(self._first)
         self._has_pair = _with_two(self._terms, counts)
         self._several = np.flatnonzero(self._has_pair)  # what a synonym pair can come from
@@ -74,6 +82,9 @@ class TripletSampler:
                 f"{pairs} synonym pairs a step, but {len(self._several)} concepts "
                 "have two terms: lower sampler.pairs"
             )
+        extended = extra[0] if extra is not None else np.zeros(0, np.int64)
+        self._extended = extended[self._has_pair[extended]]
+        self._from_extended = round(extra_share * pairs) if len(self._extended) else 0
         self._edges = self._usable_edges(counts)
         if k and self.edges < k // m:
             raise InputError(
@@ -114,9 +125,7 @@ class TripletSampler:
                 label = np.searchsorted(cumulative, rng.random(wanted), side="right")
                 size = first[label + 1] - first[label]
                 more = order[first[label] + (rng.random(wanted) * size).astype(np.int64)]
-            chosen = np.concatenate([chosen, more])
-            _, place = np.unique(chosen, return_index=True)
-            chosen = chosen[np.sort(place)]
+            chosen = _first_of_each(np.concatenate([chosen, more]))
         return chosen if self._edges is None else self._edges[chosen]
 
     def _draw_pairs(self, rng: np.random.Generator) -> Array:
@@ -124,14 +133,16 @@ class TripletSampler:
         if self.pairs == 0:
             return np.zeros(0, np.int64)
         first = self._several[_distinct(rng, len(self._several), self.pairs)]
+        if self._from_extended:
+            place = rng.integers(0, len(self._extended), self._from_extended)
+            first = _first_of_each(np.concatenate([self._extended[place], first]))[: self.pairs]
         if self.hard is None:
             return first
         anchors = first[: self.pairs // 2]
         near = self.hard[anchors, rng.integers(0, self.hard.shape[1], len(anchors))]
         near = near[self._has_pair[near]]
         both = np.concatenate([anchors, near, first[self.pairs // 2 :]])
-        _, place = np.unique(both, return_index=True)
-        return both[np.sort(place)][: self.pairs]
+        return _first_of_each(both)[: self.pairs]
 
     def _draw_terms(self, rng: np.random.Generator, concepts: Array) -> Array:
         begin = self._first[concepts]
@@ -195,6 +206,28 @@ def _eligible(
     return terms, first
 
 
+def _once(terms: Array, first: Array, alike: Array) -> tuple[Array, Array]:
+    """The same without terms that look like an earlier one of their concept."""
+    owner = np.repeat(np.arange(len(first) - 1), np.diff(first))
+    order = np.lexsort((alike[terms], owner))  # stable: the first of those alike stays first
+    keys = owner[order], alike[terms[order]]
+    begins = np.ones(len(order), bool)
+    begins[1:] = np.logical_or(*(key[1:] != key[:-1] for key in keys))
+    leader = terms[order][begins][np.cumsum(begins) - 1]
+    kept = np.zeros(len(terms), bool)
+    kept[order] = terms[order] == leader  # a term that counts several times stays several times
+    bounds = np.zeros(len(first), np.int64)
+    np.cumsum(np.bincount(owner[kept], minlength=len(first) - 1), out=bounds[1:])
+    return terms[kept], bounds
+
+
+def _first_of_each(numbers: Array) -> Array:
+    """Distinct numbers, in the order in which they first come."""
+    _, place = np.unique(numbers, return_index=True)
+    found: Array = numbers[np.sort(place)]
+    return found
+
+
 def _with_two(terms: Array, counts: Array) -> Array:
     """Whether each concept has two different terms."""
     owner = np.repeat(np.arange(len(counts)), counts)
@@ -221,8 +254,7 @@ def _distinct(rng: np.random.Generator, below: int, size: int) -> Array:
     chosen: Array = np.zeros(0, np.int64)
     while len(chosen) < size:
         more = rng.integers(0, below, size - len(chosen))
-        _, place = np.unique(np.concatenate([chosen, more]), return_index=True)
-        chosen = np.concatenate([chosen, more])[np.sort(place)]
+        chosen = _first_of_each(np.concatenate([chosen, more]))
     return chosen
 
 

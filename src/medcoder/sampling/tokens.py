@@ -14,6 +14,7 @@ from medcoder.artefact import create, open_artefact
 from medcoder.errors import ArtefactError
 from medcoder.kg import KG
 from medcoder.kg.columns import ArrayWriter, open_array
+from medcoder.kg.keys import hash_strings
 
 KIND = "token store"
 VERSION = 1
@@ -55,6 +56,11 @@ class TokenStore:
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    def alike(self) -> npt.NDArray[np.uint64]:
+        """A number for each term: terms with the same tokens have the same one."""
+        found: npt.NDArray[np.uint64] = hash_strings(self.offsets * 4, self.ids.view(np.uint8))
+        return found
 
     def gather(self, terms: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Ids of these terms end to end (t,), and how many each has (n,)."""

@@ -40,6 +40,7 @@ def _train(options: argparse.Namespace) -> None:
         config,
         extra=options.extra,
         teachers=options.teacher,
+        evaluate=options.evaluate,
     )
     if options.dry_run:
         from medcoder.train.plan import plan
@@ -73,6 +74,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--extra", type=Path, help="table: term, concept, language, weight")
     parser.add_argument(
         "--teacher", action="append", default=[], metavar="PATH[,weight=W][,languages=en+fr]"
+    )
+    parser.add_argument(
+        "--evaluate", type=Path, help="table: query, concept; the best model on it is kept"
     )
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint")
     parser.add_argument("--stop-after", type=int, metavar="STEPS")

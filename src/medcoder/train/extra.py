@@ -41,8 +41,8 @@ class Extra:
         return np.repeat(concepts, weights), np.repeat(numbers, weights)
 
 
-def read_extra(path: Path, kg: KG) -> Extra:
-    """A table with the columns term and concept, and maybe language and weight, .csv or .tsv."""
+def read_extra(path: Path, kg: KG, *, text: str = "term") -> Extra:
+    """A table with the columns `text` and concept, and maybe language and weight, .csv or .tsv."""
     dialect: dict[str, Any] = {"delimiter": ","}
     if path.suffix == ".tsv":
         dialect = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
@@ -51,18 +51,18 @@ def read_extra(path: Path, kg: KG) -> Extra:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, strict=True, **dialect)
-            missing = {"term", "concept"} - set(reader.fieldnames or ())
+            missing = {text, "concept"} - set(reader.fieldnames or ())
             if missing:
                 raise InputError(
                     f"no column {', '.join(sorted(missing))}; there are: "
                     f"{', '.join(reader.fieldnames or ()) or 'none'}",
                     file=path,
                     row=1,
-                    remedy="Name the columns term and concept",
+                    remedy=f"Name the columns {text} and concept",
                 )
             for row in reader:
                 line = reader.line_num
-                _add(extra, row, kg, path, line)
+                _add(extra, row, kg, text, path, line)
     except csv.Error as error:
         raise InputError(
             f"is no table after this row: {error}", file=path, row=line, remedy="Correct it"
@@ -75,10 +75,10 @@ def read_extra(path: Path, kg: KG) -> Extra:
     return extra
 
 
-def _add(extra: Extra, row: dict[Any, Any], kg: KG, path: Path, number: int) -> None:
-    term, concept = (row["term"] or "").strip(), (row["concept"] or "").strip()
+def _add(extra: Extra, row: dict[Any, Any], kg: KG, text: str, path: Path, number: int) -> None:
+    term, concept = (row[text] or "").strip(), (row["concept"] or "").strip()
     weight = (row.get("weight") or "1").strip()
-    found = f"term {term!r}, concept {concept!r}, weight {weight!r}"
+    found = f"{text} {term!r}, concept {concept!r}, weight {weight!r}"
     if None in row:  # what DictReader makes of fields beyond the header
         found += f", and {len(row[None])} fields more than columns"
     good = weight.isdecimal() and int(weight) <= MOST_WEIGHT
@@ -87,7 +87,7 @@ def _add(extra: Extra, row: dict[Any, Any], kg: KG, path: Path, number: int) -> 
             found,
             file=path,
             row=number,
-            remedy="Give a term, the id of a concept of the graph, a whole weight up to 1,000",
+            remedy=f"Give a {text}, the id of a concept of the graph, a whole weight up to 1,000",
         )
     extra.texts.append(term)
     extra.concepts.append(kg.index(concept))

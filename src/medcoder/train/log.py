@@ -12,17 +12,13 @@ from typing import Any
 import torch
 
 from medcoder.config import TrainConfig
-from medcoder.errors import MedcoderError, MissingExtra
+from medcoder.errors import MissingExtra, NonFiniteLoss
 from medcoder.train.batches import Prepared
 from medcoder.train.objective import NAMES
 from medcoder.train.state import State
 
 Progress = Callable[[dict[str, float]], None]  # each line of metrics
 COLUMNS = (*NAMES, "gradient_norm")
-
-
-class NonFiniteLoss(MedcoderError):
-    """The loss is no number any more."""
 
 
 class Log:

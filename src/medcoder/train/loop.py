@@ -21,7 +21,7 @@ from medcoder.sampling import TokenStore
 from medcoder.train.batches import Prepared, prepare
 from medcoder.train.interrupts import held
 from medcoder.train.log import Log, Progress, crosses, cut
-from medcoder.train.processes import join, wait
+from medcoder.train.processes import join, share, wait
 from medcoder.train.setup import (
     about_run,
     all_steps,
@@ -65,14 +65,16 @@ def train(
         out: the run: config.toml, metrics.jsonl, checkpoint/, model/, and best/ if evaluated.
         extra: (concepts, terms) of extra terms, see TripletSampler.
         resume: go on from the checkpoint in `out`; without one, start.
-        evaluate: called every `evaluate_every` steps; the model with the best "score" is kept.
-        neighbours: called every `sampler.hard_every` steps for hard negatives.
+        evaluate: called every `evaluate_every` steps and at the end, in the first process; the
+            model with the best "score" is kept.
+        neighbours: called every `sampler.hard_every` steps for hard negatives, in the first
+            process.
         stop_after: stop, with a checkpoint, after so many steps in all.
         tensorboard: write event files under out/tensorboard too.
     """
     rank, processes = join()
-    check_options(config, processes, hard=neighbours is not None)
-    sampler = make_sampler(kg, config, extra)
+    check_options(config, processes, hard=neighbours is not None, extra=extra is not None)
+    sampler = make_sampler(kg, config, extra, store)
     encoder.train()
     encoder.zero_grad()
     state = new_state(kg, encoder, config)
@@ -102,8 +104,8 @@ def train(
             save_checkpoint(state, checkpoint, config, about)
 
     def judge() -> None:
-        due = state.evaluated < state.step and crosses(state.step, config.evaluate_every, config)
-        if evaluate is not None and due and rank == 0:
+        due = state.step == total or crosses(state.step, config.evaluate_every, config)
+        if evaluate is not None and due and state.evaluated < state.step and rank == 0:
             log.check()
             _keep_best(state, evaluate, out, log, card(kg, encoder, config))
 
@@ -113,7 +115,9 @@ def train(
             if neighbours is not None and every:
                 # One that begins in the middle goes on with what the checkpoint has.
                 if state.hard is None or steps.start % every == 0:
-                    state.hard = _near(neighbours, encoder, len(kg))
+                    # Of one process: by rounding, those of others might differ, and batches too.
+                    near = _near(neighbours, encoder, len(kg)) if rank == 0 else None
+                    state.hard = share(near)
                 sampler.hard = state.hard
             batches = prepare(
                 sampler, store, config, steps, teachers=teachers, rank=rank, processes=processes
@@ -169,7 +173,7 @@ def _near(neighbours: Neighbours, encoder: TransformerEncoder, concepts: int) ->
             f"neighbours gave {found.dtype} {found.shape}: expected numbers of concepts, from 0 "
             f"to {concepts - 1}, in an array ({concepts}, h)"
         )
-    return found.astype(np.int32 if concepts < 2**31 else np.int64)
+    return found.astype(np.int32)
 
 
 def _seed(seed: int, step: int, rank: int) -> None:

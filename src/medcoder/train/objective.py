@@ -43,7 +43,7 @@ class Objective:
             concepts: (a, n) numbers of concepts; equal ones are synonyms.
             rows: (a * g, ...) relation parameters of the groups, or None without relations.
             related: (a, k, k) boolean: whether tail j is a true tail for head i and its relation.
-            teachers: for each its similarities (a, n, n), the pairs it speaks for, and a weight.
+            teachers: for each its unit vectors (a, n, d), for which (a, n) it speaks, a weight.
         """
         config = self._config
         units = normalize(embeddings, dim=2)
@@ -57,7 +57,9 @@ class Objective:
             heads, tails = embeddings[:, : self._k], embeddings[:, self._k : 2 * self._k]
             scores = self._form.similarity(rows, heads, tails)  # (a, k, k)
             relation = _loss(config.relation.loss, scores, related, ~related)
-        for target, speaks, weight in teachers:
+        for vectors, known, weight in teachers:
+            target = vectors @ vectors.transpose(1, 2)  # (a, n, n)
+            speaks = known[:, :, None] & known[:, None, :]
             # The mean of (S_student - S_teacher)^2 over the pairs that the teacher speaks for.
             squares = ((similarity - target).square() * speaks).sum((1, 2))
             distilled = distilled + weight * (squares / speaks.sum((1, 2)).clamp(min=1)).mean()

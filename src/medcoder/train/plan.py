@@ -23,7 +23,7 @@ def plan(run: Run) -> dict[str, float | str]:
     accumulation = config.optimiser.accumulation
     total = all_steps(config)
     rank, processes = join()
-    sampler = make_sampler(run.kg, config, run.extra)
+    sampler = make_sampler(run.kg, config, run.extra, run.store)
     state = new_state(run.kg, run.encoder.train(), config)
     on_gpu = next(run.encoder.parameters()).is_cuda
     step = make_step(run.encoder, state, config)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from datetime import timedelta
+from typing import Any
 
+import numpy.typing as npt
 import torch
 import torch.distributed as dist
 
@@ -37,6 +39,21 @@ def wait() -> None:
     """Until all processes are here."""
     if dist.is_available() and dist.is_initialized():
         dist.barrier()
+
+
+def share(numbers: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+    """Whole numbers (n, h) that the first process has; the others have None and get them."""
+    if not (dist.is_available() and dist.is_initialized()):
+        assert numbers is not None
+        return numbers
+    shape = torch.tensor((0, 0) if numbers is None else numbers.shape, device=device())
+    dist.broadcast(shape, 0)
+    sent = torch.zeros(shape.tolist(), dtype=torch.int32, device=device())
+    if numbers is not None:
+        sent.copy_(torch.from_numpy(numbers))
+    dist.broadcast(sent, 0)
+    received: npt.NDArray[Any] = sent.cpu().numpy()
+    return received
 
 
 def leave() -> None:

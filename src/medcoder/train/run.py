@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,12 @@ from medcoder.text import language_in, language_tag
 from medcoder.train.extra import Extra, read_extra
 from medcoder.train.loop import train
 from medcoder.train.models import load_encoder
+from medcoder.train.nearest import Doing, accuracy, hard_negatives, read_queries
 from medcoder.train.processes import join, wait
-from medcoder.train.setup import check_relations
+from medcoder.train.setup import check_options, check_relations
 from medcoder.train.teachers import Teacher, open_teacher
 
 Array = npt.NDArray[Any]
-Tokenising = Callable[[str, int, int], None]  # what, done, total
 MOST_UNKNOWN = 0.05  # share of unknown tokens that a language may have
 
 
@@ -37,8 +37,13 @@ class Run:
     config: TrainConfig
     extra: tuple[Array, Array] | None
     teachers: list[Teacher]
+    queries: Extra | None = None
 
-    def train(self, out: Path, **options: Any) -> Path:
+    def train(self, out: Path, *, doing: Doing | None = None, **options: Any) -> Path:
+        """Train as `medcoder.train.train`; `doing` hears of what happens between steps."""
+        options.setdefault("neighbours", hard_negatives(self.kg, doing))
+        if self.queries is not None:
+            options.setdefault("evaluate", accuracy(self.kg, self.queries, doing))
         return train(
             self.kg,
             self.encoder,
@@ -59,14 +64,17 @@ def open_run(
     *,
     extra: Path | None = None,
     teachers: Sequence[str] = (),
-    progress: Tokenising | None = None,
+    evaluate: Path | None = None,
+    progress: Doing | None = None,
 ) -> Run:
     """Open graph and model, tokenise the terms (once, kept in `out`), check that they fit."""
+    check_options(config, join()[1], hard=True, extra=extra is not None)
     graph = KG.open(kg)
     check_relations(graph, config)
     _check_languages(graph, config)
     encoder = load_encoder(init, pooling=config.pooling, max_length=config.max_length)
     terms = read_extra(extra, graph) if extra else Extra()
+    queries = read_queries(evaluate, graph) if evaluate else None
     store = _store(graph, encoder, out / "tokens", terms.texts, progress)
     check_unknown(store, config)
     return Run(
@@ -76,6 +84,7 @@ def open_run(
         config,
         terms.draws(len(graph.terms), config.sampler.languages) if extra else None,
         [open_teacher(spec, graph, terms) for spec in teachers],
+        queries,
     )
 
 
@@ -119,7 +128,7 @@ def _store(
     encoder: TransformerEncoder,
     path: Path,
     extra: Sequence[str],
-    progress: Tokenising | None,
+    progress: Doing | None,
 ) -> TokenStore:
     tokenizer = getattr(encoder.tokenizer, "backend_tokenizer", None)
     if tokenizer is None:

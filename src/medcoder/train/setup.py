@@ -22,18 +22,23 @@ from medcoder.train.step import Step
 from medcoder.train.teachers import Teacher
 
 
-def check_options(config: TrainConfig, processes: int, *, hard: bool) -> None:
-    """An error if settings do not fit together; `hard`: hard negatives can be found."""
+def check_options(config: TrainConfig, processes: int, *, hard: bool, extra: bool) -> None:
+    """An error if settings ask for what is not there; `hard`: hard negatives can be found."""
     options = config.sampler
     if 2 * options.k % processes or 2 * options.pairs % processes:
         raise UsageError(
             f"{processes} processes do not divide the slots of a step: change sampler.k = "
             f"{options.k} and sampler.pairs = {options.pairs}"
         )
-    if options.hard_every and not (hard and options.pairs):
+    if options.hard_every and not hard:
         raise UsageError(
-            "sampler.hard_every needs sampler.pairs, which it draws, and a function `neighbours` "
-            "that finds concepts near each other: set it to 0"
+            "sampler.hard_every needs a function `neighbours` that finds concepts near each "
+            "other: set it to 0"
+        )
+    if options.extra_share and not extra:
+        raise UsageError(
+            f"sampler.extra_share is {options.extra_share}, but there are no extra terms: name "
+            "their table with --extra, or leave it out"
         )
 
 
@@ -51,7 +56,10 @@ def make_step(encoder: TransformerEncoder, state: State, config: TrainConfig) ->
 
 
 def make_sampler(
-    kg: KG, config: TrainConfig, extra: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None
+    kg: KG,
+    config: TrainConfig,
+    extra: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None,
+    store: TokenStore | None = None,
 ) -> TripletSampler:
     check_relations(kg, config)
     options = config.sampler
@@ -64,6 +72,8 @@ def make_sampler(
         terms_per_language=options.terms_per_language or None,
         relation_power=options.relation_power,
         extra=extra,
+        extra_share=options.extra_share,
+        alike=store.alike() if store is not None else None,
     )
 
 

@@ -34,7 +34,7 @@ class Inputs:
     relations: Array  # (g,) numbers of relations
     slots: Array  # (g,) where the gradients of each relation are collected
     related: Array  # (k, k) boolean
-    teachers: Sequence[tuple[Array, Array, float]] = ()  # similarities, pairs, weight
+    teachers: Sequence[tuple[Array, Array, float]] = ()  # unit vectors, which are known, weight
 
 
 class Step:
@@ -81,7 +81,7 @@ class Step:
         embeddings = embeddings.float().unflatten(0, (len(steps), -1))  # (a, n / processes, l)
         teachers = [
             (
-                self._send(np.stack([similarity for similarity, _, _ in judged])),
+                self._send(np.stack([units for units, _, _ in judged])),
                 self._send(np.stack([speaks for _, speaks, _ in judged])),
                 judged[0][2],
             )

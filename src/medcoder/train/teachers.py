@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from medcoder.errors import InputError, UsageError
+from medcoder.errors import InputError, MissingExtra, UsageError
 from medcoder.kg import KG
+from medcoder.runtime import exported
+from medcoder.runtime import load_encoder as load_exported
 from medcoder.text import language_in, language_tag
 from medcoder.train.extra import Extra
 from medcoder.train.models import load_encoder
@@ -49,13 +51,16 @@ class Teacher:
         self._vectors, self._encode, self._text = vectors, encode, text
 
     def judge(self, terms: Array) -> tuple[Array, Array, float]:
-        """Cosines (n, n) of the terms, the pairs that it speaks for, and its weight."""
+        """Unit vectors (n, d) of the terms, for which (n,) it speaks, and its weight.
+
+        The vectors of the others are zero. Similarities are left to the device that trains.
+        """
         known = self._speaks[terms]
-        similarity = np.zeros((len(terms), len(terms)), np.float32)
-        if known.any():
-            units = self._units(terms[known])
-            similarity[np.ix_(known, known)] = units @ units.T
-        return similarity, known[:, None] & known, self._weight
+        # Where there is none, a term that it speaks for tells how wide its vectors are.
+        units = self._units(terms[known] if known.any() else np.array([self._speaks.argmax()]))
+        everything = np.zeros((len(terms), units.shape[1]), np.float32)
+        everything[known] = units[: known.sum()]
+        return everything, known, self._weight
 
     def _units(self, terms: Array) -> Array:
         if self._vectors is not None:
@@ -74,7 +79,7 @@ class Teacher:
 
 
 def open_teacher(spec: str, kg: KG, extra: Extra) -> Teacher:
-    """PATH[,weight=20][,languages=en+fr]: a model directory, or a .npy of vectors, one a term."""
+    """PATH[,weight=20][,languages=en+fr]: a model, an exported encoder, or vectors as .npy."""
     name, *options = spec.split(",")
     settings = dict(option.partition("=")[::2] for option in options)
     try:
@@ -97,13 +102,26 @@ def open_teacher(spec: str, kg: KG, extra: Extra) -> Teacher:
         )
     if name.endswith(".npy"):
         return Teacher(weight=weight, speaks=speaks, vectors=_vectors(Path(name)))
-    encoder = load_encoder(name).eval()
+    encode = _encoder(name)
 
     def text(number: int) -> str:
         known = len(kg.terms)
         return kg.terms.text(number) if number < known else extra.texts[number - known]
 
-    return Teacher(weight=weight, speaks=speaks, encode=encoder.encode, text=text)
+    return Teacher(weight=weight, speaks=speaks, encode=encode, text=text)
+
+
+def _encoder(name: str) -> Encode:
+    """Of an exported encoder, or of a model that computes where training does."""
+    if exported(name) is None:
+        return load_encoder(name).eval().encode
+    try:
+        return load_exported(name).encode
+    except ModuleNotFoundError as error:  # training alone does not need it
+        raise MissingExtra(
+            f"--teacher {name} is an exported encoder, which needs {error.name}. Install it with: "
+            f"pip install {error.name}"
+        ) from error
 
 
 def _vectors(path: Path) -> Array:

@@ -57,8 +57,7 @@ def update(
     state.optimiser.step()
     state.optimiser.zero_grad()
     if lazy is not None:
-        touched = torch.from_numpy(ready.touched).to(lazy.values.device)
-        lazy.update(touched, config.relation.learning_rate * factor, scale)
+        lazy.update(ready.touched.tolist(), config.relation.learning_rate * factor, scale)
     return optimiser.learning_rate * factor, norm
 
 
