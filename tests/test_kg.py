@@ -4,6 +4,7 @@ import pytest
 
 from medcoder.errors import ArtefactError, NotFound
 from medcoder.kg import KG
+from medcoder.text import fold
 from medcoder.types import Code, Edge, SemanticType, Term, Vocabulary
 
 IDS = [
@@ -174,6 +175,21 @@ def test_an_unknown_concept(toy_kg, method):
 
 
 # Look-up
+
+
+def test_finding_terms_equals_a_look_at_all_of_them(toy_kg):
+    texts = {term.text for concept in toy_kg for term in toy_kg.terms_of(concept)}
+    for text in (*texts, "COLD", "epilepsie", "nowhere"):
+        expected = [
+            (concept, number)
+            for concept in range(len(toy_kg))
+            for number in range(*map(int, toy_kg.terms.first[concept : concept + 2]))
+            if fold(toy_kg.terms.text(number)) == fold(text)
+        ]
+        assert sorted(toy_kg.find_terms(text)) == expected
+        assert expected or text == "nowhere"
+    assert len(toy_kg.find_terms("common cold")) == 2  # of one concept, from two vocabularies
+    assert len({concept for concept, _ in toy_kg.find_terms("epilepsie")}) == 2
 
 
 def test_an_ambiguous_term_finds_all_its_concepts_those_it_is_the_name_of_first(toy_kg):

@@ -55,7 +55,7 @@ def create(
     if partial in _UNDER_WAY:
         raise UsageError(f"{path} is being made by this process already. Wait until it is done")
     sweep(path)
-    _check_free(path, kind=kind, overwrite=overwrite)
+    check_free(path, kind=kind, overwrite=overwrite)
     _UNDER_WAY.add(partial)
     try:
         with disk_full(path):
@@ -76,7 +76,7 @@ def create(
             for entry in draft.path.rglob("*"):
                 _sync(entry)
             _sync(draft.path)
-            _check_free(path, kind=kind, overwrite=overwrite)  # others may have come before
+            check_free(path, kind=kind, overwrite=overwrite)  # others may have come before
             if path.exists():
                 path.rename(old)
             draft.path.rename(path)
@@ -108,12 +108,14 @@ def read_meta(path: Path, *, kind: str) -> dict[str, Any]:
     try:
         meta = json.loads(file.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise ArtefactError(f"{path} is not a {kind}: it has no {META}. Check the path") from error
+        reason = f"{path} is not {_a(kind)}: it has no {META}"
+        raise ArtefactError(f"{reason}. Check the path") from error
     except (ValueError, OSError) as error:
         raise ArtefactError(f"{file} cannot be read: {error}. Copy or build it again") from error
     if not isinstance(meta, dict) or meta.get("kind") != kind or "files" not in meta:
         found = meta.get("kind") if isinstance(meta, dict) else None
-        raise ArtefactError(f"{path} is a {found or 'directory of something else'}, not a {kind}")
+        what = _a(found) if found else "a directory of something else"
+        raise ArtefactError(f"{path} is {what}, not {_a(kind)}")
     return meta
 
 
@@ -141,7 +143,7 @@ def write_json(path: Path, value: object) -> None:
 
 
 @contextlib.contextmanager
-def disk_full(path: Path) -> Iterator[None]:
+def disk_full(path: Path, *, kept: str = "Nothing was kept of it") -> Iterator[None]:
     """Turn "no space left on device" into an error that says where and how much is left."""
     try:
         yield
@@ -152,8 +154,15 @@ def disk_full(path: Path) -> Iterator[None]:
         free = shutil.disk_usage(place).free / 1e9
         raise DiskFull(
             f"no room left to write {path} ({free:.2f} GB free, {error.strerror}). "
-            "Nothing was kept of it. Free some space, or write to another disk"
+            f"{kept}. Free some space, or write to another disk"
         ) from error
+
+
+def _a(kind: str) -> str:
+    """The kind with its article."""
+    if kind.endswith("s"):
+        return kind
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 def _check_sizes(path: Path, meta: Mapping[str, Any]) -> None:
@@ -199,7 +208,7 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _check_free(path: Path, *, kind: str, overwrite: bool) -> None:
+def check_free(path: Path, *, kind: str, overwrite: bool) -> None:
     """Whether an artefact may be put at `path`."""
     if path.exists() and not overwrite:
         raise UsageError(f"{path} exists. Choose another place, or allow it to be overwritten")

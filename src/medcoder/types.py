@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, overload
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 TERMS = pa.schema(
@@ -153,3 +155,75 @@ class Source(Protocol):
     def edges(self, tally: Tally) -> Iterator[pa.Table]:
         """Relation triplets."""
         ...
+
+
+class Encoder(Protocol):
+    """Texts to unit vectors, whatever computes them."""
+
+    @property
+    def width(self) -> int:
+        """Length of a vector."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """What identifies the weights, the tokenizer and the pooling."""
+        ...
+
+    def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Unit rows (n, width), in the order of the texts."""
+        ...
+
+
+Stage = Literal["exact", "dense", "ngram"]
+STAGES: tuple[Stage, ...] = ("exact", "dense", "ngram")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Match:
+    """A concept for a string, and why."""
+
+    concept: str  # its id
+    name: str  # its preferred name
+    codes: tuple[Code, ...]  # in the vocabularies asked for, or in all
+    term: str  # the term that matched
+    language: str  # of that term
+    source: str  # vocabulary of that term, or "local" for a custom one
+    cosine: float | None  # of string and term; None where the dense stage was left out
+    similarity: float | None  # of their trigrams; None where that stage was left out
+    score: float  # what the order goes by: 1 if exact, or cosine and similarity fused
+    confidence: float  # calibrated probability that this concept is meant
+    stage: Stage  # which stage found it first
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer(Sequence[Match]):
+    """The matches of one string, best first: empty if none is likely enough to be right.
+
+    Then `rejected` holds the best candidates, for a person to look at.
+    """
+
+    query: str
+    matches: tuple[Match, ...]
+    rejected: tuple[Match, ...] = ()
+    threshold: float  # least confidence of the best candidate
+
+    @overload
+    def __getitem__(self, place: int) -> Match: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Match]: ...
+    def __getitem__(self, place: int | slice) -> Match | Sequence[Match]:
+        return self.matches[place]
+
+    def __len__(self) -> int:
+        return len(self.matches)
+
+    @property
+    def candidates(self) -> tuple[Match, ...]:
+        """Accepted or not."""
+        return self.matches or self.rejected
+
+    @property
+    def confidence(self) -> float:
+        """That the best candidate is right; 0 if there is none."""
+        return self.candidates[0].confidence if self.candidates else 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -52,11 +52,11 @@ class KG:
 
         self.flags = open_array(path, "concept.flags", "uint8")  # (n,) bits of CONCEPT_FLAGS
         self.terms = Terms(path)
-        self._first_type = open_array(path, "concept.types", "int64")  # (n + 1,)
-        self._types = open_array(path, "type", "uint16")
-        self._first_xref = open_array(path, "concept.xrefs", "int64")  # (n + 1,)
+        self.first_type = open_array(path, "concept.types", "int64")  # (n + 1,)
+        self.type_numbers = open_array(path, "type", "uint16")
+        self.first_xref = open_array(path, "concept.xrefs", "int64")  # (n + 1,)
         self._xref_codes = Strings(path, "xref.code")
-        self._xref_info = open_array(path, "xref.info", "uint16").reshape(-1, 2)
+        self.xref_info = open_array(path, "xref.info", "uint16").reshape(-1, 2)
 
         bits = concept_bits(len(self))
         self.edges = Edges(path, concept_bits=bits, relation_bits=int(meta["relation_bits"]))
@@ -108,19 +108,25 @@ class KG:
 
     def types_of(self, concept: str) -> list[SemanticType]:
         number = self.index(concept)
-        start, stop = self._first_type[number], self._first_type[number + 1]
-        return [self.types[kind] for kind in self._types[start:stop].tolist()]
+        start, stop = self.first_type[number], self.first_type[number + 1]
+        return [self.types[kind] for kind in self.type_numbers[start:stop].tolist()]
 
     def flags_of(self, concept: str) -> list[str]:
         """Which of CONCEPT_FLAGS the concept bears."""
         bits = int(self.flags[self.index(concept)])
         return [name for place, name in enumerate(CONCEPT_FLAGS) if bits >> place & 1]
 
-    def codes_of(self, concept: str, vocabularies: Sequence[str] | None = None) -> list[Code]:
-        """Its codes: those its terms bear, then alternative ones; each once."""
+    def codes_of(self, concept: str, vocabularies: Collection[str] | None = None) -> list[Code]:
+        """Its codes: those its terms bear, then alternative ones; each once.
+
+        vocabularies: only codes of these, in any spelling that `find_code` takes
+        """
         codes = {Code(term.source, term.code): None for term in self.terms_of(concept)}
         codes |= dict.fromkeys(self._xrefs(self.index(concept), "alt"))
-        return [code for code in codes if vocabularies is None or code.vocabulary in vocabularies]
+        if vocabularies is None:
+            return list(codes)
+        wanted = set(map(vocabulary_key, vocabularies))
+        return [code for code in codes if vocabulary_key(code.vocabulary) in wanted]
 
     def alternatives_of(self, concept: str) -> list[Code]:
         """Other codes that the release gives the very concept, such as those it replaced."""
@@ -154,15 +160,20 @@ class KG:
 
         Concepts whose preferred name it is come first. Empty if there is none.
         """
+        found = self.find_terms(term)
+        first = [concept for concept, number in found if number == self.terms.first[concept]]
+        numbers = dict.fromkeys(first + [concept for concept, _ in found])
+        return [self.terms.id(number) for number in numbers]
+
+    def find_terms(self, term: str) -> list[tuple[int, int]]:
+        """Numbers of the concepts that have this term, and of each such term of them."""
         key = fold(term)
-        first: list[str] = []
-        later: list[str] = []
+        found: list[tuple[int, int]] = []
         for number in self._text_keys.candidates(hash_text(key)):
             for place, (text, *_) in enumerate(self.terms.of(number)):
                 if fold(text) == key:
-                    (later if place else first).append(self.terms.id(number))
-                    break
-        return first + later
+                    found.append((number, int(self.terms.first[number]) + place))
+        return found
 
     def find_code(self, vocabulary: str, code: str, *, xrefs: bool = False) -> list[str]:
         """Ids of the concepts with this code; with `xrefs`, also of those that refer to it."""
@@ -240,8 +251,8 @@ class KG:
         return None
 
     def _xrefs(self, number: int, kind: str) -> list[Code]:
-        start, stop = int(self._first_xref[number]), int(self._first_xref[number + 1])
-        info = self._xref_info[start:stop].tolist()
+        start, stop = int(self.first_xref[number]), int(self.first_xref[number + 1])
+        info = self.xref_info[start:stop].tolist()
         return [
             Code(self._vocabulary_names[vocabulary], code)
             for (vocabulary, xref_kind), code in zip(

@@ -90,6 +90,11 @@ def raw_strings(strings: pa.LargeStringArray) -> tuple[Array, Array]:
     return offsets, data[offsets[0] : offsets[-1]]
 
 
+def write_array(folder: Path, name: str, array: Array) -> None:
+    """A whole array as a file that `open_array` opens."""
+    array.tofile(folder / f"{name}.{array.dtype}")
+
+
 def open_array(folder: Path, name: str, dtype: str) -> Array:
     """A read-only array over the file's pages; nothing is read until it is used."""
     return np.frombuffer(open_bytes(folder, f"{name}.{dtype}"), np.dtype(dtype))

@@ -1,0 +1,193 @@
+"""Millions of rows on a laptop: faiss IVF over bytes, mapped from disk, then rescored.
+
+The rows are put into lists by their nearest of some thousand centroids, a byte for each number.
+A query reads the few lists nearest to it; the best of those are scored again from the vectors.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import faiss
+import numpy as np
+import numpy.typing as npt
+
+from medcoder.index.base import NOTHING, Floats, Found, Mask, checked, settle
+from medcoder.index.clusters import Clusters
+from medcoder.index.lists import open_lists, write_lists
+from medcoder.index.parts import Parts
+from medcoder.index.sealed import check_fits, read_sealed, slack_of, write_sealed
+from medcoder.index.stored import Stored
+from medcoder.vectors import Vectors, widen
+
+_FILE = "ivf.faiss"
+_TRAINED_ON = 48  # rows for each list
+_PROBED = 128  # lists read for a query
+_BREADTH = 256  # of the search for those lists
+_OVER = 4  # candidates rescored for each row asked for
+_AT_LEAST = 64  # candidates rescored
+_BLOCK = 1 << 16  # rows put into lists at a time
+_QUERIES = 256  # filtered queries at a time
+_EXACT_SHARE, _EXACT_ROWS = 0.02, 50_000  # filters that keep less of either are searched exactly
+_MORE = 2  # times the rows of as many lists of mean size: those near a query are larger
+_SEED = 1
+
+
+class _Part(NamedTuple):
+    """What a filter allows: all rows, or those of a mask, which faiss takes as a selector."""
+
+    mask: Mask | None
+    among: int
+    in_list: npt.NDArray[np.int64]  # rows of each list
+    selector: Any = None
+    bits: npt.NDArray[np.uint8] | None = None  # where the selector looks
+
+
+class IvfIndex:
+    """Inverted lists with 8-bit scalar quantisation."""
+
+    def __init__(self, vectors: Vectors, folder: Path) -> None:
+        self._vectors = Stored(vectors)
+        self._parts = Parts(self._vectors)
+        self._last: _Part | None = None
+        self._index: Any = read_sealed(folder / _FILE)
+        self._lists = open_lists(folder, self._index, len(vectors))
+        check_fits(folder / _FILE, self._index, rows=len(vectors), width=vectors.width)
+        self._whole = _Part(None, len(vectors), self._lists.sizes)
+        self._slack = slack_of(self._index.sq)
+        centroids = faiss.downcast_index(faiss.downcast_index(self._index.quantizer).storage)
+        self._centroids: Floats = faiss.rev_swig_ptr(
+            centroids.get_xb(), self._index.nlist * vectors.width
+        ).reshape(-1, vectors.width)
+
+    @staticmethod
+    def build(vectors: Vectors, folder: Path) -> None:
+        """Train on a sample, find the list of every row, then write the lists."""
+        stored = Stored(vectors)
+        rows, lists = len(vectors), lists_for(len(vectors))
+        chosen = np.random.default_rng(_SEED).choice(
+            rows, min(lists * _TRAINED_ON, rows), replace=False
+        )
+        sample = stored.take(np.sort(chosen))
+        clusters = Clusters.train(sample, lists)
+        index = _empty(clusters.centroids)
+        index.train(sample)  # the range of each number; the centroids are there
+        del sample
+        list_of = np.empty(rows, np.int32)
+        for start in range(0, rows, _BLOCK):
+            block = widen(stored[start : start + _BLOCK])
+            list_of[start : start + _BLOCK] = clusters.nearest(block)
+
+        def encode(start: int, stop: int) -> npt.NDArray[np.uint8]:
+            codes = np.empty((stop - start, index.code_size), np.uint8)
+            for first in range(start, stop, _BLOCK):
+                block = stored[first : min(first + _BLOCK, stop)]
+                codes[first - start :][: len(block)] = index.sq.compute_codes(widen(block))
+            return codes
+
+        write_lists(folder, list_of, index.nlist, index.code_size, encode)
+        write_sealed(index, folder / _FILE)
+
+    def search(self, queries: Floats, k: int, *, allowed: Mask | None = None) -> Found:
+        allowed = checked(self._vectors, queries, allowed)
+        part = self._whole
+        if allowed is not None:
+            part = self._part(allowed)
+            if part.among < max(_EXACT_SHARE * len(self._vectors), _EXACT_ROWS):
+                return self._parts.search(queries, k, allowed)
+        return settle(
+            lambda some, size: self._near(part, some, size),
+            self._vectors,
+            queries,
+            k,
+            first=max(k * _OVER, _AT_LEAST),
+            among=part.among,
+            slack=self._slack,
+        )
+
+    def _near(self, part: _Part, queries: Floats, size: int) -> Found:
+        """Candidates from the lists nearest to each query."""
+        lists: int = self._index.nlist
+        probed = min(max(_PROBED, math.ceil(_OVER * size * lists / part.among)), lists)
+        if part.mask is None and probed < lists:
+            parameters = faiss.SearchParametersIVF(nprobe=probed)
+            return Found(*self._index.search(queries, size, params=parameters))
+        found = [
+            self._near_lists(part, queries[first : first + _QUERIES], size, probed)
+            for first in range(0, len(queries), _QUERIES)
+        ]
+        return Found(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
+
+    def _near_lists(self, part: _Part, queries: Floats, size: int, probed: int) -> Found:
+        """No fewer rows are compared than without a filter.
+
+        Those it allows may be in lists far from the query: all in another language, say.
+        """
+        quota = _MORE * probed * len(self._vectors) / len(self._centroids)
+        # By blocks: one query is no work for threads, which the product of all would wait for.
+        blocks = np.split(self._centroids, range(1024, len(self._centroids), 1024))
+        farness = -np.concatenate([block @ queries.T for block in blocks]).T  # (q, lists)
+        farness[:, part.in_list == 0] = np.inf
+        order = np.argsort(farness, axis=1)
+        before = np.cumsum(part.in_list[order], axis=1) - part.in_list[order]
+        count = np.maximum(np.count_nonzero(before < quota, axis=1), probed)
+        count = np.minimum(count, np.count_nonzero(part.in_list))
+        lists = np.ascontiguousarray(order[:, : count.max()])
+        lists[np.arange(lists.shape[1]) >= count[:, None]] = NOTHING
+        found = Found(
+            np.empty((len(queries), size), np.float32), np.empty((len(queries), size), np.int64)
+        )
+        queries = np.ascontiguousarray(queries, np.float32)
+        distances = np.zeros(lists.shape, np.float32)
+        self._index.search_preassigned_c(
+            len(queries),
+            faiss.swig_ptr(queries),
+            size,
+            faiss.swig_ptr(lists),
+            faiss.swig_ptr(distances),
+            faiss.swig_ptr(found.scores),
+            faiss.swig_ptr(found.rows),
+            False,
+            faiss.SearchParametersIVF(nprobe=lists.shape[1], sel=part.selector),
+        )
+        return found
+
+    def _part(self, allowed: Mask) -> _Part:
+        part = self._last  # another thread may put its own there
+        if part is None or part.mask is not allowed:
+            in_list = self._lists.allowed(allowed)
+            bits = np.packbits(allowed, bitorder="little")
+            selector = faiss.IDSelectorBitmap(len(allowed), faiss.swig_ptr(bits))
+            part = _Part(allowed, int(in_list.sum()), in_list, selector, bits)
+            self._last = part
+        return part
+
+
+def _empty(centroids: Floats) -> Any:
+    """An index without rows. The lists nearest to a query are looked up in a graph."""
+    count, width = centroids.shape
+    quantizer = faiss.IndexHNSWFlat(width, 32, faiss.METRIC_INNER_PRODUCT)
+    quantizer.hnsw.efConstruction, quantizer.hnsw.efSearch = 80, _BREADTH
+    quantizer.add(centroids)
+    index = faiss.IndexIVFScalarQuantizer(
+        quantizer,
+        width,
+        count,
+        faiss.ScalarQuantizer.QT_8bit_uniform,
+        faiss.METRIC_INNER_PRODUCT,
+        False,
+    )
+    index.own_fields = True
+    quantizer.this.disown()
+    return index
+
+
+def lists_for(rows: int) -> int:
+    """Number of lists: about eight times the root of the rows, as powers of two go.
+
+    >>> [lists_for(rows) for rows in (10, 100_000, 1_000_000, 15_500_000)]
+    [1, 2048, 8192, 32768]
+    """
+    return max(1, min(1 << round(math.log2(8 * rows**0.5)), rows // 39))

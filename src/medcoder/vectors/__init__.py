@@ -1,0 +1,99 @@
+"""Vectors of all terms of a graph, one for each distinct string, on disk in float16."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from medcoder.artefact import open_artefact
+from medcoder.errors import ArtefactError
+from medcoder.kg import KG
+from medcoder.kg.columns import open_array
+
+KIND = "vectors"
+VERSION = 1
+ROWS, HASHES, TERM_ROW = "row.vector", "row.hash", "term.row"
+ROW_TERMS, ROW_FIRST = "row.terms", "row.first"
+NO_ROW = -1
+
+
+class Vectors:
+    """Memory-mapped vectors; row r belongs to every term with one and the same text.
+
+    rows: (u, d) float16, unit length but for rounding
+    term_row: (terms,) the row of each term of the graph, or -1 for a term without one
+    """
+
+    def __init__(self, path: Path, meta: dict[str, Any]) -> None:
+        """Use `Vectors.open`."""
+        self.path = path
+        self.meta = meta
+        self.width = int(meta["width"])
+        self.rows = open_array(path, ROWS, "float16").reshape(-1, self.width)
+        self.hashes = open_array(path, HASHES, "uint64")  # (u,) of each row's text
+        self.term_row = open_array(path, TERM_ROW, "int32")
+        self._terms = open_array(path, ROW_TERMS, "int32")  # terms, those of one row together
+        self._first = open_array(path, ROW_FIRST, "int64")  # (u + 1,)
+
+    @classmethod
+    def open(cls, path: str | Path, *, kg: KG | None = None) -> Vectors:
+        """Open a directory of vectors; with `kg`, check that they are of that graph."""
+        meta = open_artefact(Path(path), kind=KIND, version=VERSION)
+        if kg is not None and meta["parents"]["kg"] != kg.fingerprint:
+            raise ArtefactError(
+                f"{path} holds vectors of another graph than {kg.path}. Embed this graph"
+            )
+        return cls(Path(path), meta)
+
+    @property
+    def fingerprint(self) -> str:
+        value: str = self.meta["fingerprint"]
+        return value
+
+    @property
+    def encoder(self) -> str:
+        """Fingerprint of the encoder that made them."""
+        value: str = self.meta["parents"]["encoder"]
+        return value
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        return f"Vectors({str(self.path)!r}: {len(self):,} rows of {self.width})"
+
+    def take(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        """Some rows in float32."""
+        return widen(self.rows[rows])
+
+    def terms_of(self, row: int) -> npt.NDArray[np.int32]:
+        """Numbers of the terms with this row's text, in ascending order."""
+        found: npt.NDArray[np.int32] = self._terms[self._first[row] : self._first[row + 1]]
+        return found
+
+    def first_terms(self) -> npt.NDArray[np.int32]:
+        """The first term of every row."""
+        found: npt.NDArray[np.int32] = self._terms[self._first[:-1]]
+        return found
+
+
+def widen(halves: npt.NDArray[np.float16]) -> npt.NDArray[np.float32]:
+    """Finite float16 as float32, the bits put in their places: five times as fast as `astype`.
+
+    >>> widen(np.array([1.5, -0.25, 6e-8], np.float16)).tolist()
+    [1.5, -0.25, 5.960464477539063e-08]
+    """
+    bits = np.ascontiguousarray(halves).view(np.int16).astype(np.int32)
+    bits <<= 16
+    bits >>= 3  # the sign fills three bits below it, which are not part of it
+    bits &= np.int32(-0x70000001)
+    wide = bits.view(np.float32)
+    wide *= np.float32(2.0**112)  # the difference of the two biases
+    return wide
+
+
+__all__ = ["KIND", "NO_ROW", "VERSION", "Vectors", "widen"]

@@ -1,0 +1,165 @@
+"""Embed a graph: resumable, every distinct string once, and none that is known already."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from medcoder.artefact import check_free, create, disk_full, write_json
+from medcoder.errors import UsageError
+from medcoder.kg import KG
+from medcoder.kg.columns import write_array
+from medcoder.types import Encoder
+from medcoder.vectors import HASHES, KIND, ROW_FIRST, ROW_TERMS, ROWS, TERM_ROW, VERSION, Vectors
+from medcoder.vectors.plan import Plan, make_plan, row_texts
+from medcoder.vectors.seed import Known
+
+Progress = Callable[[str, int, int], None]
+_SHARD = 4096  # rows after which work is safe from a kill
+_STATE, _LOCK = "state.json", "lock"
+_FILE = f"{ROWS}.float16"
+
+
+def embed(
+    kg: KG,
+    encoder: Encoder,
+    path: str | Path,
+    *,
+    known: Sequence[Known] = (),
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Vectors:
+    """Make the directory of vectors at `path`.
+
+    A run that was interrupted or killed goes on where it was when called again. `known` are
+    vectors by the same encoder, of an older release or as shipped: strings in them cost nothing.
+    """
+    path = Path(path).absolute()
+    parents = {"kg": kg.fingerprint, "encoder": encoder.fingerprint}
+    for seed in known:
+        if seed.encoder != parents["encoder"]:
+            raise UsageError(f"{seed.path} was not made by this encoder. Leave it out")
+    check_free(path, kind=KIND, overwrite=overwrite)
+    report = progress or (lambda what, done, total: None)
+    plan = make_plan(kg)
+    with disk_full(path, kept="What is embedded stays for the next try"), _work(path) as work:
+        _encode(work, parents, kg, encoder, plan, known, report)
+        with create(
+            path, kind=KIND, version=VERSION, parents=parents, overwrite=overwrite
+        ) as draft:
+            for name, array in _mapping(plan).items():
+                write_array(draft.path, name, array)
+            _link(work / _FILE, draft.path / _FILE)
+            draft.meta |= {
+                "made_by": f"medcoder {version('medcoder')}",
+                "width": encoder.width,
+                "rows": len(plan.first_term),
+            }
+    return Vectors.open(path)
+
+
+@contextmanager
+def _work(path: Path) -> Iterator[Path]:
+    """The directory that keeps unfinished work, for this process alone; gone when all is done."""
+    work = path.parent / f".{path.name}.embedding"
+    work.mkdir(parents=True, exist_ok=True)
+    with (work / _LOCK).open("wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the end of a process lets go of it
+        except OSError as error:
+            raise UsageError(
+                f"{path} is being made by another process. Wait until it is done"
+            ) from error
+        yield work
+        shutil.rmtree(work)
+
+
+def _link(file: Path, to: Path) -> None:
+    """So that a kill before the end leaves the work where it was."""
+    try:
+        os.link(file, to)
+    except OSError:  # not on every file system
+        shutil.copyfile(file, to)
+
+
+def _done(work: Path, of: dict[str, str], size: int) -> int:
+    """How many rows of `size` bytes an earlier call has left."""
+    try:
+        state = json.loads((work / _STATE).read_text(encoding="utf-8"))
+        there = (work / _FILE).stat().st_size // size
+        return max(min(int(state["done"]), there), 0) if state["of"] == of else 0
+    except (OSError, ValueError, TypeError, KeyError):
+        return 0
+
+
+def _encode(
+    work: Path,
+    of: dict[str, str],
+    kg: KG,
+    encoder: Encoder,
+    plan: Plan,
+    known: Sequence[Known],
+    report: Progress,
+) -> None:
+    """Fill the file of rows, from where it stands on."""
+    total, size = len(plan.first_term), encoder.width * 2
+    done = _done(work, of, size)
+    write_json(work / _STATE, {"of": of, "done": done})  # before rows come that are not of the old
+    if done == 0:  # not emptied: the directory of a call that was killed late has it too
+        (work / _FILE).unlink(missing_ok=True)
+    with (work / _FILE).open("ab") as file:
+        file.truncate(done * size)  # what came after the last safe point
+        report("embedding", done, total)
+        for start, texts in _shards(kg, plan, done):
+            vectors = _vectors(encoder, texts, plan.hashes[start : start + len(texts)], known)
+            file.write(vectors.tobytes())
+            file.flush()
+            os.fsync(file.fileno())  # before the file that says so
+            done = start + len(texts)
+            write_json(work / _STATE, {"of": of, "done": done})
+            report("embedding", done, total)
+
+
+def _shards(kg: KG, plan: Plan, done: int) -> Iterator[tuple[int, list[str]]]:
+    for first, texts in row_texts(kg, plan.first_term):
+        for start in range(max(done - first, 0), len(texts), _SHARD):
+            yield first + start, texts[start : start + _SHARD]
+
+
+def _vectors(
+    encoder: Encoder,
+    texts: Sequence[str],
+    hashes: npt.NDArray[np.uint64],
+    known: Sequence[Known],
+) -> npt.NDArray[np.float16]:
+    vectors = np.empty((len(texts), encoder.width), np.float16)
+    missing = np.ones(len(texts), np.bool_)
+    for seed in known:
+        places = np.flatnonzero(missing)
+        found, rows = seed.find(hashes[places])
+        vectors[places[found]] = rows
+        missing[places[found]] = False
+    places = np.flatnonzero(missing)
+    if len(places):
+        vectors[places] = encoder.encode([texts[place] for place in places.tolist()])
+    return vectors
+
+
+def _mapping(plan: Plan) -> dict[str, npt.NDArray[Any]]:
+    """Rows of terms, and terms of rows."""
+    terms = np.argsort(plan.term_row, kind="stable").astype(np.int32)
+    terms = terms[np.count_nonzero(plan.term_row < 0) :]
+    counts = np.bincount(plan.term_row[terms], minlength=len(plan.first_term))
+    first = np.zeros(len(plan.first_term) + 1, np.int64)
+    np.cumsum(counts, out=first[1:])
+    return {HASHES: plan.hashes, TERM_ROW: plan.term_row, ROW_TERMS: terms, ROW_FIRST: first}
