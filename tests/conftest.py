@@ -1,9 +1,9 @@
-"""What tests share: a toy graph, small releases, how hard Hypothesis tries."""
+"""What tests share: toy graphs, an index, small releases, how hard Hypothesis tries."""
 
 import pytest
 from hypothesis import settings
 
-for helper in ("memory", "toy", "releases"):
+for helper in ("memory", "toy", "many", "releases"):
     pytest.register_assert_rewrite(helper)
 
 from medcoder.ingest import ingest  # noqa: E402
@@ -34,3 +34,53 @@ def toy_kg(toy_path):
 def open_rows():
     """All rows of the embedded terminology and their tally; reading them takes seconds."""
     return read(open_source("open"))
+
+
+@pytest.fixture(scope="session")
+def bag(tmp_path_factory):
+    """An exported encoder that knows the words of `many`."""
+    from bag import write_bag
+    from many import LIKE, WORDS
+
+    return write_bag(tmp_path_factory.mktemp("bag") / "bag.onnx", WORDS, like=LIKE)
+
+
+@pytest.fixture(scope="session")
+def many_kg(tmp_path_factory):
+    from many import many_source
+
+    path = tmp_path_factory.mktemp("many") / "many.kg"
+    ingest([many_source()], path)
+    return KG.open(path)
+
+
+@pytest.fixture(scope="session")
+def many_index(many_kg, bag, tmp_path_factory):
+    """The index of `many`, not to be written to nor beside."""
+    from medcoder.normalize.build import build
+
+    path = tmp_path_factory.mktemp("index") / "many.index"
+    build(many_kg, bag, path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def calibration(many_index):
+    """A file to take over where none needs to be fitted."""
+    return many_index / "calibration.json"
+
+
+@pytest.fixture
+def encoded_texts(monkeypatch):
+    """The strings that exported encoders were given, in lists as they came."""
+    from medcoder.runtime.onnx import OnnxEncoder
+
+    calls = []
+    encode = OnnxEncoder.encode
+
+    def count(self, texts):
+        calls.append(list(texts))
+        return encode(self, texts)
+
+    monkeypatch.setattr(OnnxEncoder, "encode", count)
+    return calls

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import torch
 import typer.main
 from typer.testing import CliRunner
 
@@ -28,6 +29,8 @@ from medcoder.cli import app
 from medcoder.config import load, to_toml
 from medcoder.sources.roles import FIELDS
 from medcoder.train.objective import NAMES
+
+torch.set_num_threads(1)  # more of them gain nothing for a tiny model, and wait for each other
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")]

@@ -16,7 +16,9 @@ from medcoder.types import CONCEPT_FLAGS, SCHEMAS, Count, Tally
 
 
 def test_the_package():
-    assert medcoder.__all__ == ["KG", "__version__", "default_kg", "ingest", "open_source"]
+    assert medcoder.__all__ == [
+        "KG", "Normalizer", "__version__", "default_kg", "ingest", "load_encoder", "open_source",
+    ]  # fmt: skip
     assert medcoder.KG is KG
 
 
@@ -28,16 +30,16 @@ def test_sources():
 def test_the_graph():
     public = {name for name, _ in inspect.getmembers(KG) if not name.startswith("_")}
     assert public == {
-        "alternatives_of", "codes_of", "contains", "find", "find_code", "fingerprint", "flags_of",
-        "ids", "index", "indices", "neighbours", "open", "preferred", "report", "stats",
+        "alternatives_of", "codes_of", "contains", "find", "find_code", "find_terms", "fingerprint",
+        "flags_of", "ids", "index", "indices", "neighbours", "open", "preferred", "report", "stats",
         "terms_of", "triples", "types_of", "xrefs_of",
     }  # fmt: skip
 
 
 def test_attributes_of_an_open_graph(toy_kg):
     assert {name for name in vars(toy_kg) if not name.startswith("_")} == {
-        "edges", "flags", "kinds", "languages", "meta", "path", "relations", "terms", "types",
-        "vocabularies",
+        "edges", "first_type", "first_xref", "flags", "kinds", "languages", "meta", "path",
+        "relations", "terms", "type_numbers", "types", "vocabularies", "xref_info",
     }  # fmt: skip
 
 
@@ -62,6 +64,7 @@ def test_the_exception_tree_and_its_exit_codes():
         "ArtefactError": ("MedcoderError", 4),
         "NotFound": ("ArtefactError", 4),
         "DiskFull": ("MedcoderError", 5),
+        "NonFiniteLoss": ("MedcoderError", 6),
     }
     for name, (base, code) in tree.items():
         drawn = next(line for line in errors.__doc__.splitlines() if name in line.split())

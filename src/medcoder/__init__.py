@@ -12,16 +12,28 @@ if TYPE_CHECKING:
     from medcoder.default import default_kg as default_kg
     from medcoder.ingest import ingest as ingest
     from medcoder.kg import KG as KG
+    from medcoder.normalize import Normalizer as Normalizer
+    from medcoder.runtime import load_encoder as load_encoder
     from medcoder.sources import open_source as open_source
 
 # Imported when first used, so that each part needs only its own dependencies.
 _HOMES = {
     "KG": "medcoder.kg",
+    "Normalizer": "medcoder.normalize",
+    "load_encoder": "medcoder.runtime",
     "default_kg": "medcoder.default",
     "ingest": "medcoder.ingest",
     "open_source": "medcoder.sources",
 }
-__all__ = ["KG", "__version__", "default_kg", "ingest", "open_source"]
+__all__ = [
+    "KG",
+    "Normalizer",
+    "__version__",
+    "default_kg",
+    "ingest",
+    "load_encoder",
+    "open_source",
+]
 
 
 def __getattr__(name: str) -> Any:

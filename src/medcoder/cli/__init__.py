@@ -9,17 +9,19 @@ from typing import Annotated
 import typer
 
 from medcoder import __version__
-from medcoder.cli import kg, train
+from medcoder.cli import embed, export, index, kg, normalize, terms, train
 from medcoder.cli.run import EXIT_CODES
 
 EXAMPLES = """
 [bold]Examples[/bold]
 
+  medcoder normalize "heart attack" "dolor de espalda"
+
   medcoder kg find "heart attack"
 
   medcoder kg build umls=2026AA/META --out umls.kg
 
-  medcoder kg stats --kg umls.kg --json
+  medcoder index build --kg umls.kg --out umls.index
 """
 
 app = typer.Typer(
@@ -30,8 +32,13 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
+app.command(epilog=normalize.EXAMPLES)(normalize.normalize)
+app.add_typer(terms.app, name="terms")
+app.add_typer(index.app, name="index")
 app.add_typer(kg.app, name="kg")
+app.command(epilog=embed.EXAMPLES)(embed.embed)
 app.command()(train.train)
+app.command(epilog=export.EXAMPLES)(export.export)
 
 
 def _version(wanted: bool) -> None:

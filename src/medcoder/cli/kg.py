@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from medcoder.artefact import verify
 from medcoder.cli import parse, shown
 from medcoder.cli.lines import errors, line, print_json
+from medcoder.cli.opened import opened_graph
 from medcoder.cli.run import NOTHING_FOUND, AsJson, Graph, command, progress_bar
-from medcoder.default import default_kg
-from medcoder.errors import ArtefactError, UsageError
-from medcoder.ingest import ingest
-from medcoder.kg import KG, KIND
+from medcoder.errors import UsageError
+from medcoder.kg import KG
 from medcoder.kg.codes import split_curie
 from medcoder.sources import SOURCES, open_source
 from medcoder.text import language_tag
 from medcoder.types import ReadOptions
 
 app = typer.Typer(help="Build, look into and export knowledge graphs.", no_args_is_help=True)
-
-# What reading a file that is not as it was written may lead to.
-_SIGNS_OF_DAMAGE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 _BUILD_EXAMPLES = f"""
 [bold]Sources[/bold]
@@ -86,6 +79,8 @@ def build(
     as_json: AsJson = False,
 ) -> None:
     """Build a graph directory from releases of terminologies."""
+    from medcoder.ingest import ingest
+
     parse.only_for("--column", column, "table", sources)
     parse.only_for("--standard-only", standard_only, "omop", sources)
     tags = parse.names("--languages", languages)
@@ -130,7 +125,7 @@ def stats(
     as_json: AsJson = False,
 ) -> None:
     """Count concepts, terms and relations, by language, vocabulary, type and relation."""
-    with _opened(kg) as graph:
+    with opened_graph(kg) as graph:
         counts = graph.stats()
     if plot is not None:
         from medcoder.cli.pictures import draw_stats
@@ -155,7 +150,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show a concept: names by language, types, codes, cross-references, relations."""
-    with _opened(kg) as graph:
+    with opened_graph(kg) as graph:
         entry = shown.describe(graph, concept, limit)
     if as_json:
         print_json(entry)
@@ -184,7 +179,7 @@ def find(
     parts = split_curie(code or "")
     if code is not None and parts is None:
         raise UsageError(f"{code!r} is not VOCABULARY:CODE, such as ICD10CM:R51.9")
-    with _opened(kg) as graph:
+    with opened_graph(kg) as graph:
         found = graph.find_code(*parts, xrefs=xrefs) if parts else graph.find(term or "")
         entries = [shown.brief(graph, concept) for concept in found]
     if as_json:
@@ -212,33 +207,10 @@ def export(
     from medcoder.kg.export import export_parquet
 
     to = parse.place(to)
-    with _opened(kg) as graph, progress_bar() as progress:
+    with opened_graph(kg) as graph, progress_bar() as progress:
         files = export_parquet(graph, to, overwrite=overwrite, progress=progress)
     if as_json:
         print_json(files)
         return
     for file, rows in files.items():
         line(f"{to / file}  {rows:,} rows")
-
-
-@contextlib.contextmanager
-def _opened(path: Path | None) -> Iterator[KG]:
-    """The graph. Where it turns out to be damaged, the error says which file of it is."""
-    if path is None:
-        with progress_bar() as progress:
-            path = default_kg(progress)
-    path = parse.place(path)
-    graph = None
-    try:
-        graph = KG.open(path)
-        yield graph
-    except OSError as error:
-        if Path(error.filename or "").parent != path:
-            raise
-        reason = f"{error.filename} cannot be read: {error.strerror}"
-        raise ArtefactError(f"{reason}. Check that you may read it") from error
-    except _SIGNS_OF_DAMAGE as error:
-        verify(path, kind=KIND)
-        if graph is not None:
-            raise
-        raise ArtefactError(f"{path} cannot be opened: {error}. Copy or build it again") from error

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import unicodedata
+from collections.abc import Iterable
 from typing import NoReturn
 
 import typer
@@ -14,6 +15,8 @@ from rich.text import Text
 
 _PIPE_WIDTH = 1000  # columns where no terminal sets a limit
 _BREAKS = "\t\n\x0b\x0c\r\x85\u2028\u2029"
+# JSON may hold these as they are, but some who read it by lines take them for the end of one.
+_ESCAPED = {ord(char): f"\\u{ord(char):04x}" for char in _BREAKS if ord(char) > 0x20}
 
 
 class _Console(Console):
@@ -56,8 +59,14 @@ def visible(words: str) -> str:
 
 
 def print_json(value: object) -> None:
+    print_json_lines([value])
+
+
+def print_json_lines(values: Iterable[object]) -> None:
+    """One line for each value, written together."""
     unicode = (getattr(sys.stdout, "encoding", None) or "").lower().startswith("utf")
-    typer.echo(json.dumps(value, ensure_ascii=not unicode))
+    lines = (json.dumps(value, ensure_ascii=not unicode) for value in values)
+    typer.echo("\n".join(line.translate(_ESCAPED) for line in lines))
 
 
 def _visible(char: str) -> str:

@@ -18,9 +18,9 @@ from rich.progress import TimeRemainingColumn as TimeLeftColumn
 
 from medcoder.cli.lines import errors, line
 from medcoder.errors import DiskFull, MedcoderError, UsageError
-from medcoder.ingest import Progress as Report
 
 P = ParamSpec("P")
+Report = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
 
 NOTHING_FOUND = 1
 INTERRUPTED = 130
@@ -29,7 +29,7 @@ EXIT_CODES = """
 
   0 done, 1 nothing found, 2 wrong usage, 3 bad input,
 
-  4 missing or damaged directory, 5 disk full, 130 interrupted
+  4 missing or damaged directory, 5 disk full, 6 training diverged, 130 interrupted
 """
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
@@ -39,6 +39,15 @@ Graph = Annotated[
         "--kg",
         envvar="MEDCODER_KG",
         help="Directory of the graph. Without it: the embedded one, built on first use.",
+    ),
+]
+
+Index = Annotated[
+    Path | None,
+    typer.Option(
+        "--index",
+        envvar="MEDCODER_INDEX",
+        help="Directory of the index. Without it: the embedded one, built on first use.",
     ),
 ]
 

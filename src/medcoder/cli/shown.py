@@ -14,12 +14,12 @@ COUNTED = ("languages", "vocabularies", "kinds", "types", "relations", "flags")
 
 def show_report(report: dict[str, Any], *, merging: bool) -> None:
     """What a build read, kept and left out."""
-    table = _table("read from", "rows", "kept", "left out")
+    table = new_table("read from", "rows", "kept", "left out")
     for part in ("files", "graph"):
         for name, count in report[part].items():
             why = ", ".join(f"{reason} {rows:,}" for reason, rows in count["left_out"].items())
             label = name if part == "files" else f"graph: {name}"
-            _add(table, label, f"{count['read']:,}", f"{count['kept']:,}", why)
+            add_row(table, label, f"{count['read']:,}", f"{count['kept']:,}", why)
     out().print(table)
     if merging:
         line(f"{report['merged']:,} merged, {report['refused']:,} refused: see merges.tsv")
@@ -32,10 +32,10 @@ def show_counts(counts: dict[str, Any], top: int) -> None:
         if not shown:
             continue
         title = f"{name} ({len(shown):,})" if len(shown) > top else name
-        table = _table(title, "", style="bold")
+        table = new_table(title, "", style="bold")
         table.columns[1].justify = "right"
         for label, count in list(shown.items())[:top]:
-            _add(table, label or "(none)", f"{count:,}")
+            add_row(table, label or "(none)", f"{count:,}")
         out().print(table)
 
 
@@ -44,18 +44,18 @@ def show_concept(entry: dict[str, Any]) -> None:
     for name in ("types", "flags", "codes", "xrefs"):
         if entry[name]:
             line((name, "dim"), f"  {', '.join(map(_label, entry[name]))}")
-    table = _table("language", "term", "vocabulary", "code", "kind")
+    table = new_table("language", "term", "vocabulary", "code", "kind")
     for term in entry["terms"]:
-        _add(table, term["language"], term["text"], term["source"], term["code"], term["kind"])
+        add_row(table, term["language"], term["text"], term["source"], term["code"], term["kind"])
     out().print(table)
     for edge in entry["relations"]:
         line(f"{_end(edge, 'head')} ", (edge["relation"], "dim"), f" {_end(edge, 'tail')}")
 
 
 def show_found(entries: list[dict[str, Any]]) -> None:
-    table = _table("id", "preferred name", "types")
+    table = new_table("id", "preferred name", "types")
     for entry in entries:
-        _add(table, entry["id"], entry["preferred"], ", ".join(map(_label, entry["types"])))
+        add_row(table, entry["id"], entry["preferred"], ", ".join(map(_label, entry["types"])))
     out().print(table)
 
 
@@ -85,7 +85,7 @@ def describe(graph: KG, concept: str, limit: int) -> dict[str, Any]:
     }
 
 
-def _table(*headers: str, style: str = "dim") -> Table:
+def new_table(*headers: str, style: str = "dim") -> Table:
     """An empty table in which a long word goes on in the next line, and none is cut off."""
     table = Table(box=None, header_style=style)
     for header in headers:
@@ -93,7 +93,7 @@ def _table(*headers: str, style: str = "dim") -> Table:
     return table
 
 
-def _add(table: Table, *cells: str) -> None:
+def add_row(table: Table, *cells: str) -> None:
     table.add_row(*map(text, cells))
 
 

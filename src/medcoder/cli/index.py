@@ -1,0 +1,201 @@
+"""`medcoder index`: build and describe what the normaliser looks things up in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from medcoder.artefact import META, read_meta
+from medcoder.cli import opened, parse
+from medcoder.cli.lines import errors, line, out, print_json
+from medcoder.cli.run import INTERRUPTED, AsJson, Graph, Index, command, progress_bar
+from medcoder.cli.shown import add_row, new_table
+from medcoder.errors import UsageError
+
+if TYPE_CHECKING:
+    from medcoder.normalize import Normalizer
+    from medcoder.normalize.calibrate import Calibration
+    from medcoder.vectors.seed import Known
+
+app = typer.Typer(help="Build and describe indexes, which hold all that normalising needs.",
+                  no_args_is_help=True)  # fmt: skip
+
+PRECISIONS = (0.90, 0.95, 0.98, 0.99)
+CAVEAT = (
+    "Measured on terms drawn from the graph itself, with part of it hidden. Strings that people "
+    "write are other strings: check the promise on some of your own"
+)
+Model = Annotated[
+    str | None,
+    typer.Option(help="Folder of the model, or its name. Without it: the one that is shipped."),
+]
+_EXAMPLES = """
+[bold]Examples[/bold]
+
+  medcoder index build --kg umls.kg --out umls.index
+
+  medcoder index build --kg umls.kg --model runs/eng.onnx --kind ivf --out umls.index
+
+  medcoder index build --kg umls-2026AB.kg --known umls.index --out umls-2026AB.index
+"""
+
+
+@app.command(epilog=_EXAMPLES)
+@command
+def build(
+    to: Annotated[Path, typer.Option("--out", help="Directory to make.")],
+    kg: Graph = None,
+    model: Model = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(help="exact, ivf or hnsw. Without it: what suits the number of terms."),
+    ] = None,
+    vectors: Annotated[
+        Path | None, typer.Option(help="Vectors of this graph by this model: medcoder embed.")
+    ] = None,
+    known: Annotated[
+        list[Path] | None,
+        typer.Option(help="An index, or vectors, by this model: their strings are not encoded."),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the index that is there.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Build the index of a graph with an exported model. Embedding resumes if interrupted."""
+    from medcoder.normalize.build import build as build_index
+    from medcoder.vectors import Vectors
+
+    if vectors is not None and known:
+        raise UsageError("--vectors leaves nothing to encode: leave out --known")
+    to, begin = parse.place(to), time.perf_counter()
+    encoder = opened.exported_encoder(model)
+    try:
+        with opened.opened_graph(kg) as graph, progress_bar() as progress:
+            build_index(
+                graph,
+                encoder,
+                to,
+                kind=kind,
+                vectors=Vectors.open(parse.place(vectors), kg=graph) if vectors else None,
+                known=[_known(parse.place(path)) for path in known or ()],
+                overwrite=overwrite,
+                progress=progress,
+            )
+    except KeyboardInterrupt as error:
+        line("interrupted: the same command goes on with what was embedded", console=errors())
+        raise typer.Exit(INTERRUPTED) from error
+    with opened.opened_index(to) as normalizer:
+        entry = describe(normalizer)
+    if as_json:
+        print_json(entry)
+        return
+    _show(entry)
+    line(f"built in {time.perf_counter() - begin:.1f} s")
+
+
+@app.command()
+@command
+def info(index: Index = None, as_json: AsJson = False) -> None:
+    """Show what an index holds, and how far its confidences can be trusted."""
+    with opened.opened_index(index) as normalizer:
+        entry = describe(normalizer)
+    if as_json:
+        print_json(entry)
+    else:
+        _show(entry)
+
+
+def describe(normalizer: Normalizer) -> dict[str, Any]:
+    """Counts, kind, model and calibration of an index."""
+    from medcoder.normalize.build import ENCODER
+    from medcoder.runtime.onnx import KIND
+
+    meta, path = normalizer.meta, normalizer.path
+    encoder = read_meta(path / ENCODER, kind=KIND)
+    about = ("kind", "version", "files", "parents", "pad")
+    return {
+        "path": str(path),
+        "kind": meta["index"],
+        "concepts": meta["concepts"],
+        "terms": meta["terms"],
+        "vectors": meta["rows"],
+        "custom_terms": len(normalizer.overlay),
+        "lost_terms": len(normalizer.overlay.lost),
+        "bytes": sum(entry["size"] for entry in meta["files"].values()),
+        "made_by": meta["made_by"],
+        "model": {name: value for name, value in encoder.items() if name not in about},
+        "calibration": _calibration(normalizer.calibration()),
+    }
+
+
+def _calibration(fitted: Calibration) -> dict[str, Any]:
+    return {
+        "error": fitted.error,
+        "threshold": fitted.threshold,
+        "at_threshold": _at(fitted, fitted.threshold),
+        "precision": [
+            {"precision": precision, **_at(fitted, fitted.threshold_for(precision))}
+            for precision in PRECISIONS
+        ],
+        "queries": fitted.queries,
+        "accuracy": fitted.accuracy,
+        "caveat": CAVEAT,
+    }
+
+
+def _at(fitted: Calibration, confidence: float | None) -> dict[str, float | None]:
+    """What answering from this confidence on gave: of all queries the share, and how many right."""
+    if confidence is None:
+        return {"confidence": None, "answered": None, "right": None}
+    rows = [row for row in fitted.curve if row[0] >= confidence]  # the surest first
+    answered, right = (rows[-1][1], rows[-1][2]) if rows else (0.0, 0.0)
+    return {"confidence": confidence, "answered": answered, "right": right}
+
+
+def _known(path: Path) -> Known:
+    """Vectors of an index or of a directory of vectors."""
+    from medcoder.normalize.build import VECTORS
+    from medcoder.vectors import Vectors
+    from medcoder.vectors.seed import known_vectors
+
+    inside = path / VECTORS
+    return known_vectors(Vectors.open(inside if (inside / META).exists() else path))
+
+
+def _show(entry: dict[str, Any]) -> None:
+    model, fitted = entry["model"], entry["calibration"]
+    line((entry["path"], "bold"), f"  {entry['bytes'] / 1e6:,.1f} MB, by {entry['made_by']}")
+    custom = f", {entry['custom_terms']:,} of your own" if entry["custom_terms"] else ""
+    lost = f", {entry['lost_terms']:,} of concepts it lacks" if entry["lost_terms"] else ""
+    line(f"{entry['concepts']:,} concepts, {entry['terms']:,} terms{custom}{lost}")
+    line(f"{entry['vectors']:,} vectors of {model['width']}, index {entry['kind']}")
+    named = ", ".join(f"{name} {value}" for name, value in model.items() if _plain(value))
+    line(f"model: {named}")
+    at = fitted["at_threshold"]
+    line(f"threshold {fitted['threshold']:.3f}: {at['answered']:.1%} answered, "
+         f"{at['right']:.1%} of them right")  # fmt: skip
+    line(f"expected calibration error {fitted['error']:.3f}")
+    _show_precisions(fitted["precision"])
+    line((CAVEAT, "dim"))
+
+
+def _show_precisions(rows: Sequence[dict[str, Any]]) -> None:
+    table = new_table("precision", "confidence needed", "answered")
+    for row in rows:
+        reached = row["confidence"] is not None
+        add_row(
+            table,
+            f"{row['precision']:.0%}",
+            f"{row['confidence']:.3f}" if reached else "not reached",
+            f"{row['answered']:.1%}" if reached else "",
+        )
+    out().print(table)
+
+
+def _plain(value: object) -> bool:
+    return isinstance(value, (str, int, float)) and not isinstance(value, bool)

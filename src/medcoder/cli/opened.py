@@ -1,0 +1,122 @@
+"""Opening what commands work on; where it is damaged, the error says which file of it is."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from medcoder.artefact import verify
+from medcoder.cli import parse
+from medcoder.cli.run import progress_bar
+from medcoder.default import default_kg
+from medcoder.errors import ArtefactError, UsageError
+from medcoder.kg import KG, KIND
+
+if TYPE_CHECKING:
+    from medcoder.normalize import Normalizer
+    from medcoder.runtime.onnx import OnnxEncoder
+    from medcoder.types import Encoder
+
+T = TypeVar("T")
+
+# What reading a file that is not as it was written may lead to.
+_SIGNS_OF_DAMAGE = (
+    ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError
+)  # fmt: skip
+
+
+@contextlib.contextmanager
+def opened_graph(path: Path | None) -> Iterator[KG]:
+    """The graph; without a path, the embedded one."""
+    place = graph_place(path)
+    with _opened(place, KIND, KG.open) as graph:
+        yield graph
+
+
+@contextlib.contextmanager
+def opened_index(path: Path | None) -> Iterator[Normalizer]:
+    """The normaliser of an index; without a path, of the embedded one."""
+    from medcoder.normalize import Normalizer
+    from medcoder.normalize.build import KIND as INDEX
+    from medcoder.normalize.shipped import default_terms
+
+    place, terms = index_place(path), default_terms() if path is None else None
+    with _opened(place, INDEX, lambda place: Normalizer.load(place, terms=terms)) as normalizer:
+        yield normalizer
+
+
+def graph_place(path: Path | None) -> Path:
+    """Where the graph lies; the embedded one is built if need be."""
+    if path is not None:
+        return parse.place(path)
+    with progress_bar() as progress:
+        return default_kg(progress)
+
+
+def index_place(path: Path | None) -> Path:
+    """Where the index lies; the embedded one is built if need be."""
+    if path is not None:
+        return parse.place(path)
+    from medcoder.normalize.shipped import default_index
+
+    with progress_bar() as progress:
+        return default_index(progress)
+
+
+def opened_encoder(model: str | None) -> Encoder:
+    """An encoder by the name or the folder of its model; without one, the shipped one."""
+    from medcoder.normalize.shipped import default_model
+    from medcoder.runtime import exported, load_encoder
+
+    folder = default_model() if model is None else parse.place(Path(model))
+    if exported(folder) is None:
+        with contextlib.suppress(ImportError):  # what is missing, loading says
+            no_bars()
+    return load_encoder(str(folder))
+
+
+def no_bars() -> None:
+    """Loading a checkpoint shows none: they would come whether anybody is looking or not."""
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def exported_encoder(model: str | None) -> OnnxEncoder:
+    """An encoder that runs without torch, as an index needs it."""
+    from medcoder.normalize.shipped import default_model
+    from medcoder.runtime import exported, shipped
+    from medcoder.runtime.onnx import OnnxEncoder
+
+    folder = default_model() if model is None else parse.place(Path(model))
+    place = exported(folder)
+    if place is not None:
+        return OnnxEncoder.load(place)
+    if not folder.is_dir():
+        known = ", ".join(shipped()) or "none"
+        raise UsageError(
+            f"there is no model {model}: name a folder, or one that comes with medcoder ({known})"
+        )
+    raise UsageError(
+        f"{folder} is not an exported model. Export it with: medcoder export {folder} --out DIR"
+    )
+
+
+@contextlib.contextmanager
+def _opened(path: Path, kind: str, open_it: Callable[[Path], T]) -> Iterator[T]:
+    opened = None
+    try:
+        opened = open_it(path)
+        yield opened
+    except OSError as error:
+        if not (error.filename and Path(error.filename).is_relative_to(path)):
+            raise
+        reason = f"{error.filename} cannot be read: {error.strerror}"
+        raise ArtefactError(f"{reason}. Check that you may read it") from error
+    except _SIGNS_OF_DAMAGE as error:
+        verify(path, kind=kind)
+        if opened is not None:
+            raise
+        raise ArtefactError(f"{path} cannot be opened: {error}. Copy or build it again") from error

@@ -1,0 +1,253 @@
+"""From scores to probabilities, fitted on the graph itself.
+
+Queries are drawn from the graph and asked of it with part of it hidden:
+- a synonym, hidden, of a concept that has others: can be found, should be;
+- a term as it is: finds itself, unless others bear the same name;
+- a term with a misspelling;
+- a term of a concept that is hidden as a whole: any answer is wrong;
+- a term with its letters shuffled: any answer is wrong.
+A logistic regression on how near the candidates are gives the confidence: one for the best
+candidate, one for those after it. Half of the concepts are kept out of the fit; what calibration
+reaches on them is stored beside it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from medcoder.normalize.candidates import Candidate
+
+Floats = npt.NDArray[np.float64]
+
+FEATURES = (
+    "score", "square", "cosine", "similarity", "margin", "lead", "both", "exact", "rivals",
+    "known", "spelt", "one",
+)  # fmt: skip
+_RIDGE = 1e-5
+_STEPS = 50
+_NEAR_ZERO = 1e-9
+_BINS = 10
+_DIGITS = 6  # of scores, to be called equal
+_ENOUGH = 30  # answers that show a precision
+_TAUGHT = 5  # candidates of a query that are learnt from
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """Weights of the features, the threshold below which there is no match, and how good it is."""
+
+    best: tuple[float, ...]  # weights of FEATURES, for the best candidate
+    others: tuple[float, ...]  # for those after it
+    threshold: float
+    # On concepts that were kept out of the fit:
+    error: float  # expected calibration error of the best candidate
+    curve: tuple[tuple[float, float, float], ...]  # confidence, share answered, precision there
+    reliability: tuple[tuple[float, float, int], ...]  # mean confidence, share right, queries
+    queries: dict[str, int] = field(default_factory=dict)  # by kind, fit and held out together
+    accuracy: dict[str, float] = field(default_factory=dict)  # best candidate right, by kind
+
+    def confidences(self, candidates: Sequence[Candidate], first: int | None = None) -> Floats:
+        """The probability of each of the first candidates, given all of one query."""
+        rows = features(candidates, first)
+        confidences = _sigmoid(rows @ np.array(self.others))
+        confidences[:1] = _sigmoid(rows[:1] @ np.array(self.best))
+        return confidences
+
+    def likely(self, candidates: Sequence[Candidate]) -> float:
+        """The probability that one of the best candidates is right: of several concepts with the
+        very name, each may be unlikely while nothing else comes into question.
+        """
+        best = [one for one in candidates if one.score >= candidates[0].score - 10**-_DIGITS]
+        return min(float(self.confidences(candidates, len(best)).sum()), 1.0)
+
+    def threshold_for(self, precision: float) -> float | None:
+        """The least confidence at which the answers held out were this precise, or None.
+
+        At least 30 answers must show it.
+        """
+        total = sum(count for _, _, count in self.reliability)
+        fitting = [
+            confidence
+            for confidence, answered, reached in self.curve
+            if reached >= precision and answered * total >= _ENOUGH
+        ]
+        return min(fitting, default=None)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, stored: dict[str, Any]) -> Calibration:
+        pairs = {name: tuple(map(tuple, stored[name])) for name in ("curve", "reliability")}
+        weights = {name: tuple(stored[name]) for name in ("best", "others")}
+        if any(len(some) != len(FEATURES) for some in weights.values()):
+            raise ValueError(f"it needs {len(FEATURES)} weights of each kind")
+        return cls(**stored | pairs | weights)
+
+
+class Asked(NamedTuple):
+    """A query with its candidates, best first, and the concept that was meant (None: hidden)."""
+
+    kind: str
+    candidates: Sequence[Candidate]
+    concept: int | None
+
+    @property
+    def right(self) -> bool:
+        return bool(self.candidates) and self.candidates[0].concept == self.concept
+
+
+def features(candidates: Sequence[Candidate], first: int | None = None) -> Floats:
+    """One row for each of the first candidates: how near it is, how far ahead of those after it,
+    and how many are as near.
+    """
+    rows = np.zeros((len(candidates[:first]), len(FEATURES)))
+    scores = [round(one.score, _DIGITS) for one in candidates]
+    ties = Counter(scores)  # concepts of one name, such as the same disease in two vocabularies
+    ranks = [*sorted(ties, reverse=True), 0.0, 0.0]
+    for place, one in enumerate(candidates[:first]):
+        other = ranks[1] if scores[place] == ranks[0] else ranks[0]
+        margin = scores[place] - other
+        mine = one.stage == "exact"
+        rows[place] = (
+            one.score,
+            one.score**2,
+            one.cosine or 0.0,
+            one.similarity or 0.0,
+            margin,
+            np.sqrt(max(margin, 0.0)),
+            margin * one.score,
+            mine,
+            np.log(ties[scores[place]]),
+            one.known,
+            one.spelt,
+            1.0,
+        )
+    return rows
+
+
+def fit(asked: Sequence[Asked], held_out: Sequence[Asked]) -> Calibration:
+    """Fit on one set of queries, measure on another."""
+    rows, right, first = _table(asked)
+    best, others = _logistic(rows[first], right[first]), _logistic(rows[~first], right[~first])
+    confidence, correct = _best(asked, best)
+    threshold = _threshold(confidence, correct, sum(one.concept is not None for one in asked))
+    confidence, correct = _best(held_out, best)
+    everything = [*asked, *held_out]
+    kinds = sorted({one.kind for one in everything})
+    by_kind = {kind: [one for one in everything if one.kind == kind] for kind in kinds}
+    return Calibration(
+        best=tuple(best.tolist()),
+        others=tuple(others.tolist()),
+        threshold=threshold,
+        error=calibration_error(confidence, correct),
+        curve=risk_coverage(confidence, correct),
+        reliability=reliability(confidence, correct),
+        queries={kind: len(some) for kind, some in by_kind.items()},
+        accuracy={
+            kind: round(sum(one.right for one in some) / len(some), 4)
+            for kind, some in by_kind.items()
+            if any(one.concept is not None for one in some)
+        },
+    )
+
+
+def reliability(confidence: Floats, correct: npt.NDArray[np.bool_]) -> tuple[Any, ...]:
+    """Ten bins of equal width: mean confidence, share that was right, number."""
+    bins = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
+    found = []
+    for number in range(_BINS):
+        inside = bins == number
+        if inside.any():
+            mean, share = float(confidence[inside].mean()), float(correct[inside].mean())
+            found.append((mean, share, int(inside.sum())))
+    return tuple(found)
+
+
+def calibration_error(confidence: Floats, correct: npt.NDArray[np.bool_]) -> float:
+    """Expected calibration error over ten bins."""
+    bins = reliability(confidence, correct)
+    gaps = [abs(mean - share) * count for mean, share, count in bins]
+    return float(sum(gaps) / max(len(confidence), 1))
+
+
+def risk_coverage(confidence: Floats, correct: npt.NDArray[np.bool_]) -> tuple[Any, ...]:
+    """What answering only above a confidence gives: confidence, share answered, precision."""
+    order = np.argsort(-confidence, kind="stable")
+    ranked, hits = confidence[order], np.cumsum(correct[order])
+    last = _last(ranked)
+    chosen = last[np.unique(np.linspace(0, len(last) - 1, 200).astype(int))] if len(last) else last
+    return tuple(
+        (float(ranked[place]), (place + 1) / len(order), float(hits[place] / (place + 1)))
+        for place in chosen.tolist()
+    )
+
+
+def _table(
+    asked: Sequence[Asked],
+) -> tuple[Floats, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Features of the first candidates of all queries, which were meant, and which come first."""
+    some = [(one, one.candidates[:_TAUGHT]) for one in asked if one.candidates]
+    rows = [features(one.candidates, _TAUGHT) for one, _ in some]
+    right = [found.concept == one.concept for one, candidates in some for found in candidates]
+    first = [place == 0 for _, candidates in some for place in range(len(candidates))]
+    table = np.concatenate(rows) if rows else np.zeros((0, len(FEATURES)))
+    return table, np.array(right, np.bool_), np.array(first, np.bool_)
+
+
+def _best(asked: Sequence[Asked], weights: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Confidence in the best candidate of each query that has one, and whether it was meant."""
+    some = [one for one in asked if one.candidates]
+    rows = np.array([features(one.candidates, 1)[0] for one in some]).reshape(-1, len(FEATURES))
+    return _sigmoid(rows @ weights), np.array([one.right for one in some], np.bool_)
+
+
+def _threshold(confidence: Floats, correct: npt.NDArray[np.bool_], answerable: int) -> float:
+    """Where the harmonic mean of precision and recall is best."""
+    order = np.argsort(-confidence, kind="stable")
+    ranked, hits = confidence[order], np.cumsum(correct[order])
+    last = _last(ranked)
+    if not len(last):
+        return 0.5
+    harmonic = 2 * hits[last] / (last + 1 + max(answerable, 1))
+    return float(ranked[last[int(harmonic.argmax())]])
+
+
+def _last(ranked: Floats) -> npt.NDArray[np.intp]:
+    """The last place of each run of equal confidences: they stand or fall together."""
+    return np.flatnonzero(np.diff(ranked, append=-1))
+
+
+def _logistic(rows: Floats, right: npt.NDArray[np.bool_]) -> Floats:
+    """Newton's method on the log-likelihood with a small ridge."""
+    weights, total = np.zeros(rows.shape[1]), max(len(rows), 1)
+    for _ in range(_STEPS):
+        likely = _sigmoid(rows @ weights)
+        slope = rows.T @ (likely - right) / total + _RIDGE * weights
+        spread = rows.T * (likely * (1 - likely)) @ rows / total
+        step = np.linalg.solve(spread + _RIDGE * np.eye(len(weights)), slope)
+        before = _loss(rows, right, weights)
+        # Where right and wrong are far apart, a whole step may lead far beyond the best.
+        while np.abs(step).max() >= _NEAR_ZERO and _loss(rows, right, weights - step) > before:
+            step /= 2
+        weights -= step
+        if np.abs(step).max() < _NEAR_ZERO:
+            break
+    return weights
+
+
+def _loss(rows: Floats, right: npt.NDArray[np.bool_], weights: Floats) -> float:
+    values = rows @ weights
+    unlikely = np.logaddexp(0, values) - right * values
+    return float(unlikely.sum() / max(len(rows), 1) + _RIDGE / 2 * weights @ weights)
+
+
+def _sigmoid(values: Floats) -> Floats:
+    found: Floats = 1 / (1 + np.exp(-np.clip(values, -30, 30)))
+    return found

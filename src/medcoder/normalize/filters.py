@@ -1,0 +1,111 @@
+"""Restrictions on answers, turned into masks over the rows and terms of an index."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection
+from typing import NamedTuple
+
+import numpy as np
+
+from medcoder.errors import UsageError
+from medcoder.kg import KG
+from medcoder.kg.masks import (
+    Mask,
+    concepts_of_types,
+    concepts_of_vocabularies,
+    terms_in_languages,
+    terms_of_concepts,
+)
+from medcoder.text import language_in, language_tag
+from medcoder.vectors import Vectors
+
+_KEPT = 4  # filters whose masks stay in memory
+
+
+class Filter(NamedTuple):
+    """What an answer must be: None leaves it open."""
+
+    types: frozenset[str] | None = None  # of one of these semantic types
+    vocabularies: frozenset[str] | None = None  # with a code in one of these vocabularies
+    languages: frozenset[str] | None = None  # matched by a term in one of these languages
+
+    @classmethod
+    def of(
+        cls,
+        types: Collection[str] | str | None,
+        vocabularies: Collection[str] | str | None,
+        languages: Collection[str] | str | None,
+    ) -> Filter:
+        return cls(
+            *(
+                _names(noun, names)
+                for noun, names in (
+                    ("types", types),
+                    ("vocabularies", vocabularies),
+                    ("languages", languages),
+                )
+            )
+        )
+
+    @property
+    def open(self) -> bool:
+        return self == Filter()
+
+
+class Allowed(NamedTuple):
+    """What a filter keeps."""
+
+    concepts: Mask  # (concepts,)
+    terms: Mask  # (terms,)
+    rows: Mask  # (rows,)
+    languages: frozenset[str] | None = None  # tags, for terms that are not in the graph
+
+    def custom(self, concept: int, language: str) -> bool:
+        """Whether a custom term may be answered with; one without a language is of all."""
+        spoken = self.languages is None or not language or language_in(language, self.languages)
+        return spoken and bool(self.concepts[concept])
+
+
+class Filters:
+    """Masks by filter; the last few are kept, so that a column of strings pays once."""
+
+    def __init__(self, kg: KG, vectors: Vectors) -> None:
+        self._kg, self._vectors = kg, vectors
+        self._masks: OrderedDict[Filter, Allowed] = OrderedDict()
+
+    def allowed(self, wanted: Filter) -> Allowed | None:
+        """The masks of a filter; None if it is open."""
+        if wanted.open:
+            return None
+        if wanted not in self._masks:
+            self._masks[wanted] = self._made(wanted)
+            while len(self._masks) > _KEPT:
+                self._masks.popitem(last=False)
+        self._masks.move_to_end(wanted)
+        return self._masks[wanted]
+
+    def _made(self, wanted: Filter) -> Allowed:
+        kg = self._kg
+        concepts = np.ones(len(kg), np.bool_)
+        if wanted.types is not None:
+            concepts &= concepts_of_types(kg, wanted.types)
+        if wanted.vocabularies is not None:
+            concepts &= concepts_of_vocabularies(kg, wanted.vocabularies)
+        terms = terms_of_concepts(kg, concepts)
+        if wanted.languages is not None:
+            terms &= terms_in_languages(kg, wanted.languages)
+        rows = np.zeros(len(self._vectors), np.bool_)
+        of_terms = self._vectors.term_row[terms]
+        rows[of_terms[of_terms >= 0]] = True
+        tags = None if wanted.languages is None else frozenset(map(language_tag, wanted.languages))
+        return Allowed(concepts, terms, rows, tags)
+
+
+def _names(noun: str, names: Collection[str] | str | None) -> frozenset[str] | None:
+    if names is None:
+        return None
+    wanted = frozenset([names] if isinstance(names, str) else names)
+    if not wanted:
+        raise UsageError(f"{noun} is empty: name at least one, or leave it out")
+    return wanted

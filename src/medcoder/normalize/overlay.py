@@ -1,0 +1,237 @@
+"""A user's own terms beside an index: they survive its being built again.
+
+They are kept in a plain table, `INDEX.terms.tsv`, beside the directory of the index: term, concept
+id, language. Vectors of them are kept in a file next to it, and are made again when the model
+changes.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from medcoder.errors import InputError, UsageError
+from medcoder.kg import KG
+from medcoder.normalize.grams import Grams, grams
+from medcoder.text import clean, fold, language_tag
+from medcoder.types import Encoder
+
+SOURCE = "local"
+_COLUMNS = ("term", "concept", "language")
+_NEAR = 32  # terms that each stage gives
+
+Mask = npt.NDArray[np.bool_]
+
+
+class CustomTerm(NamedTuple):
+    """One row of the table."""
+
+    term: str
+    concept: str
+    language: str = ""
+
+
+def overlay_file(index: Path) -> Path:
+    """Where the custom terms of an index lie."""
+    # "." has no name to put something beside, and a link keeps its own: that rules out resolve().
+    place = Path(os.path.abspath(index))  # noqa: PTH100
+    return place.with_name(f"{place.name}.terms.tsv")
+
+
+def read_terms(file: Path) -> list[CustomTerm]:
+    """The rows of a table of custom terms; none if there is no file."""
+    try:
+        stored = file.read_bytes()
+    except FileNotFoundError:
+        return []
+    try:
+        content = stored.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = stored.count(b"\n", 0, error.start) + 1
+        raise InputError("not UTF-8", file=file, row=line, remedy="Save it as UTF-8") from error
+    rows = _rows(content, file)
+    if not rows:
+        return []
+    header = [name.strip().lower() for name in rows[0]]
+    if not {"term", "concept"} <= set(header):
+        raise InputError(
+            f"it has the columns {', '.join(header)}", file=file, row=1,
+            remedy="It needs the columns term and concept, and may have language",
+        )  # fmt: skip
+    terms = []
+    for number, row in enumerate(rows[1:], 2):
+        if not any(field.strip() for field in row):
+            continue
+        if len(row) != len(header):
+            raise InputError(
+                f"{len(row)} fields, not {len(header)}", file=file, row=number,
+                remedy="Give each row as many fields as the header has",
+            )  # fmt: skip
+        fields = dict(zip(header, row, strict=True))
+        term, concept = clean(fields["term"]), fields["concept"].strip()
+        if not term or not concept:
+            missing = "concept" if term else "term"
+            raise InputError(f"no {missing}", file=file, row=number, remedy="Fill it in")
+        terms.append(CustomTerm(term, concept, language_tag(fields.get("language") or "")))
+    return terms
+
+
+def _rows(content: str, file: Path) -> list[list[str]]:
+    """Fields of a TSV, which has no quoting, or of a CSV."""
+    if "\t" in content.partition("\n")[0]:
+        return [line.removesuffix("\r").split("\t") for line in content.split("\n")]
+    reader = csv.reader(io.StringIO(content, newline=""), strict=True)
+    try:
+        return list(reader)
+    except csv.Error as error:
+        raise InputError(
+            f"broken CSV: {error}", file=file, row=reader.line_num,
+            remedy="Close every quote and double those inside a quoted field",
+        ) from error  # fmt: skip
+
+
+def write_terms(file: Path, terms: Iterable[CustomTerm]) -> None:
+    """Write the table whole, or leave the old one."""
+    lines = ["\t".join(_COLUMNS), *("\t".join(entry) for entry in terms)]
+    partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
+    partial.parent.mkdir(parents=True, exist_ok=True)
+    with partial.open("w", encoding="utf-8", newline="\n") as stream:
+        stream.write("\n".join(lines) + "\n")
+        stream.flush()
+        os.fsync(stream.fileno())
+    partial.replace(file)
+
+
+def add_terms(file: Path, kg: KG, terms: Iterable[CustomTerm]) -> int:
+    """Add terms; a concept that the graph lacks is an error. Says how many were new."""
+    before = read_terms(file)
+    known = {(fold(entry.term), entry.concept) for entry in before}
+    added = []
+    for number, entry in enumerate(terms, 1):
+        if entry.concept not in kg:
+            raise UsageError(
+                f"no concept {entry.concept!r} in the graph (term {number:,}, {entry.term!r}). "
+                "Nothing was added. Look it up with: medcoder kg find"
+            )
+        term = clean(entry.term)
+        if not term:
+            raise UsageError(f"term {number:,} is empty. Nothing was added")
+        key = fold(term), entry.concept
+        if key not in known:
+            known.add(key)
+            added.append(CustomTerm(term, entry.concept, language_tag(clean(entry.language))))
+    if added:
+        write_terms(file, before + added)
+    return len(added)
+
+
+def remove_terms(file: Path, term: str, concept: str | None = None) -> int:
+    """Remove a term, of one concept or of all. Says how many rows went."""
+    before = read_terms(file)
+    key = fold(term)
+    kept = [
+        entry for entry in before if fold(entry.term) != key or concept not in (None, entry.concept)
+    ]
+    if len(kept) < len(before):
+        write_terms(file, kept)
+    return len(before) - len(kept)
+
+
+class Overlay:
+    """Custom terms ready for search. Those whose concept the graph lacks are in `lost`."""
+
+    def __init__(self, kg: KG, encoder: Encoder | None, file: Path | None) -> None:
+        rows = read_terms(file) if file is not None else []
+        known = [entry for entry in rows if entry.concept in kg]
+        self.lost = [entry for entry in rows if entry.concept not in kg]
+        self.texts = [entry.term for entry in known]
+        self.languages = [entry.language for entry in known]
+        self.concepts = [kg.index(entry.concept) for entry in known]
+        self._encoder, self._file = encoder, file
+        self._vectors: npt.NDArray[np.float32] | None = None
+        self._folded: defaultdict[str, list[int]] = defaultdict(list)
+        self._grams: defaultdict[int, list[int]] = defaultdict(list)
+        for number, text in enumerate(self.texts):
+            self._folded[fold(text)].append(number)
+            for gram in grams(text).tolist():
+                self._grams[gram].append(number)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def exact(self, query: str) -> list[tuple[int, int]]:
+        """Concepts and numbers of the terms that fold to the query's key."""
+        if not self.texts:
+            return []
+        return [(self.concepts[number], number) for number in self._folded.get(fold(query), ())]
+
+    def cosines(self, vector: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Of every term (n,)."""
+        if not self.texts:
+            return np.empty(0, np.float32)
+        found: npt.NDArray[np.float32] = np.einsum("rd,d->r", self._embedded(), vector)
+        return found
+
+    def near(self, cosines: npt.NDArray[np.float32], allowed: Mask) -> list[int]:
+        """Numbers of the nearest terms among those allowed."""
+        numbers = np.flatnonzero(allowed)
+        best: list[int] = numbers[np.argsort(-cosines[numbers], kind="stable")[:_NEAR]].tolist()
+        return best
+
+    def similar(self, query: str, lists: Grams, allowed: Mask) -> dict[int, float]:
+        """The most similar terms by trigrams among those allowed."""
+        shared: defaultdict[int, int] = defaultdict(int)
+        for gram in grams(query).tolist():
+            for number in self._grams.get(gram, ()):
+                shared[number] += 1
+        numbers = (number for number in shared if allowed[number])
+        best = sorted(numbers, key=lambda number: (-shared[number], number))[:_NEAR]
+        scores = lists.similarity(query, [self.texts[number] for number in best])
+        return dict(zip(best, scores.tolist(), strict=True))
+
+    def _embedded(self) -> npt.NDArray[np.float32]:
+        if self._vectors is None:
+            self._vectors = self._read_or_encode()
+        return self._vectors
+
+    def _read_or_encode(self) -> npt.NDArray[np.float32]:
+        """Vectors of all terms; only those that are not in the file yet are encoded."""
+        assert self._encoder is not None and self._file is not None
+        cache = self._file.with_suffix(".vectors")
+        known = _read_vectors(cache, self._encoder.fingerprint)
+        new = list(dict.fromkeys(text for text in self.texts if text not in known))
+        if new:
+            known |= zip(new, self._encoder.encode(new), strict=True)
+        vectors = np.stack([known[text] for text in self.texts])
+        if new:
+            made_of = {"encoder": self._encoder.fingerprint, "terms": "\n".join(self.texts)}
+            partial = cache.with_name(f".{cache.name}.{os.getpid()}.partial")
+            try:
+                save_file({"vectors": vectors}, partial, metadata=made_of)
+                partial.replace(cache)
+            except OSError:
+                partial.unlink(missing_ok=True)  # a read-only place: encoded anew next time
+        return vectors
+
+
+def _read_vectors(cache: Path, encoder: str) -> dict[str, npt.NDArray[np.float32]]:
+    """Vectors by text, as far as they are kept and of this encoder."""
+    try:
+        with safe_open(cache, framework="numpy") as stored:
+            made_of = stored.metadata() or {}
+            if made_of.get("encoder") != encoder:
+                return {}
+            texts, vectors = made_of["terms"].split("\n"), stored.get_tensor("vectors")
+            return dict(zip(texts, vectors, strict=True))
+    except (OSError, SafetensorError, KeyError, ValueError):
+        return {}  # none yet, or damaged: it is only a cache

@@ -1,0 +1,108 @@
+"""The tables of data/ are what their README says: fields, counts, nothing under two concepts."""
+
+import re
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from medcoder.text import clean, fold
+
+ROOT = Path(__file__).parent.parent
+DATA = ROOT / "data"
+MANIFEST = tomllib.loads((ROOT / "recipes" / "medcoder-all" / "manifest.toml").read_text("utf-8"))
+LAY = sorted((DATA / "lay").iterdir())
+LANGUAGES = ["en", "de", "es", "fr", "nl", "it", "pt"]
+ID = re.compile(r"[A-Za-z][A-Za-z0-9.]*:\S+")
+
+files = pytest.mark.parametrize("path", LAY, ids=lambda path: path.name)
+
+
+def rows(path, header):
+    """Rows below the header, with as many fields, each clean: one line, no blanks at its ends."""
+    text = path.read_bytes().decode("utf-8")  # and not utf-8-sig: no mark at the start
+    assert text.endswith("\n") and not text.endswith("\n\n")
+    first, *others = [line.split("\t") for line in text[:-1].split("\n")]
+    assert first == header
+    for number, row in enumerate(others, 2):
+        assert len(row) == len(header), (path.name, number, row)
+        assert [clean(field) for field in row] == row, (path.name, number, row)
+        assert ID.fullmatch(row[0]), (path.name, number, row)
+    return others
+
+
+def lay(path):
+    return rows(path, ["concept", "name", "phrase"])
+
+
+def parallel():
+    return rows(DATA / "parallel" / "words.tsv", ["concept", *LANGUAGES])
+
+
+def terms(row):
+    return [term for field in row[1:] if field for term in field.split(" / ")]
+
+
+def test_there_is_a_file_of_lay_phrases_for_each_language():
+    assert [path.name for path in LAY] == ["de.tsv", "en.tsv", "es.tsv", "fr.tsv", "nl.tsv"]
+
+
+@files
+def test_lay_phrases_have_no_empty_fields_and_are_there_once(path):
+    found = lay(path)
+    for row in found:
+        assert all(row) and fold(row[2]), row
+    assert [row for row, count in Counter(map(tuple, found)).items() if count > 1] == []
+
+
+@files
+def test_no_lay_phrase_is_under_two_concepts_of_a_language(path):
+    owner = {}
+    for concept, _, phrase in lay(path):
+        assert owner.setdefault(fold(phrase), concept) == concept, phrase
+
+
+def test_a_concept_has_one_name_in_all_files():
+    names = {}
+    for path in LAY:
+        for concept, name, _ in lay(path):
+            assert names.setdefault(concept, name) == name
+
+
+def test_parallel_words_are_terms_of_one_concept_a_row():
+    found = parallel()
+    for row in found:
+        assert terms(row), row
+        for field in row[1:]:
+            some = field.split(" / ") if field else []
+            assert all(some) and len(set(some)) == len(some), row
+            assert [clean(term) for term in some] == some, row
+    own = [row[0] for row in found if row[0].startswith("PAR:")]
+    assert len(set(own)) == len(own)
+
+
+def test_the_counts_of_the_readme_and_the_manifest_are_those_of_the_files():
+    readme = (DATA / "README.md").read_text(encoding="utf-8")
+    every = [row for path in LAY for row in lay(path)]
+    for name, found in [(f"`{path.name}`", lay(path)) for path in LAY] + [("all", every)]:
+        assert f"| {name} | {len(found):,} | {len({row[0] for row in found}):,} |" in readme
+    words = parallel()
+    count = sum(len(terms(row)) for row in words)
+    linked = sum(not row[0].startswith("PAR:") for row in words)
+    assert f"{len(words):,} rows, of which {linked:,} are linked to the graph; {count:,} terms" in (
+        " ".join(readme.split())
+    )
+    own = MANIFEST["own"]
+    assert own["lay"]["terms"] == len(every)
+    assert own["lay"]["concepts"] == len({row[0] for row in every})
+    assert (own["parallel"]["terms"], own["parallel"]["concepts"]) == (count, len(words))
+    assert MANIFEST["inputs"]["parallel_rows"] <= len(words)
+
+
+def test_the_manifest_says_of_every_source_whether_it_is_in_and_why():
+    sources = MANIFEST["source"]
+    for name, about in sources.items():
+        assert about["in"] in (True, False), name
+        assert about["licence"] and about["why"], name
+    assert sum(about["terms"] for about in sources.values()) == MANIFEST["inputs"]["merged_terms"]
