@@ -1,0 +1,136 @@
+"""From a merged table of terms to what training reads: a graph, and a table of extra terms.
+
+python recipes/medcoder-all/prepare.py TERMS.parquet --words work/words.tsv --out work
+
+TERMS has the columns concept_id, term, lang and source. Which sources are taken says manifest.toml;
+`--all` takes every one that it lists. Made are terms.parquet, train.kg/ and extra.tsv in `--out`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tomllib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from tables import Phrase, Row, read, read_lay, read_parallel, write
+
+from medcoder import KG
+from medcoder.ingest import ingest
+from medcoder.normalize.drawn import misspell
+from medcoder.sources import open_source
+
+HERE = Path(__file__).parent
+COLUMNS = ["concept_id", "term", "lang", "source"]
+LAY, PARALLEL, MISSPELT = "3", "2", "1"  # weights: 3 is drawn as often as three terms
+ANY = "mul"  # language of the mined words, which are of many and do not say of which
+TYPO = "x-typo-"  # before the language of a misspelt term, so that a teacher can tell them apart
+# Languages in which a letter more or less is a slip of the fingers.
+ALPHABETIC = {
+    "cs", "da", "de", "el", "en", "es", "fi", "fr", "hr", "hu", "it", "nb", "nl", "no", "pl", "pt",
+    "ro", "ru", "sk", "sv", "tr", "uk", "vi",
+}  # fmt: skip
+SEED = 5
+
+
+def main() -> None:
+    options = _parser().parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    graph = take(pl.read_parquet(options.terms, columns=COLUMNS), all_sources=options.all)
+    lay = read_lay(options.data)
+    rows = read_parallel(options.data, options.parallel_rows)
+    known = set(graph["concept_id"].unique())
+    linked, new = split_parallel(rows, known)
+    more = [(concept, word, ANY, "words") for concept, word in read(options.words)[1]]
+    more += new
+    more += [(one.concept, one.phrase, one.language, "lay") for one in orphans(lay, known)]
+    graph = pl.concat([graph, pl.DataFrame(more, schema=COLUMNS, orient="row")])
+    terms, built = options.out / "terms.parquet", options.out / "train.kg"
+    graph.write_parquet(terms)
+    ingest([open_source(f"table={terms}")], built, overwrite=True)
+    kg = KG.open(built)
+    extra = [(one.phrase, one.concept, one.language, LAY) for one in lay]
+    extra += linked
+    slips = list(misspelt(kg))
+    write(options.out / "extra.tsv", ["term", "concept", "language", "weight"], extra + slips)
+    print(kg)
+    print(f"extra: {len(lay):,} lay, {len(linked):,} parallel, {len(slips):,} misspelt")
+
+
+def take(terms: pl.DataFrame, *, all_sources: bool) -> pl.DataFrame:
+    """The terms of the sources that the manifest lets in."""
+    with (HERE / "manifest.toml").open("rb") as file:
+        sources = tomllib.load(file)["source"]
+    unknown = set(terms["source"].unique()) - set(sources)
+    if unknown:
+        raise SystemExit(
+            f"sources that manifest.toml does not list: {', '.join(sorted(unknown))}. Add them, "
+            "with their licence and whether they are in"
+        )
+    wanted = [name for name, about in sources.items() if about["in"] or all_sources]
+    kept = terms.filter(pl.col("source").is_in(wanted)).select(COLUMNS)
+    print(f"{len(kept):,} of {len(terms):,} terms, of {len(wanted)} of {len(sources)} sources")
+    return kept
+
+
+def split_parallel(
+    rows: Iterable[Row], known: set[str]
+) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+    """Extra terms of concepts that the graph has, and terms of concepts that are new in it."""
+    linked, new = [], []
+    for concept, terms in rows:
+        for language, some in terms.items():
+            if concept in known:
+                linked += [(term, concept, language, PARALLEL) for term in some]
+            else:
+                new += [(concept, term, language, "parallel") for term in some]
+    return linked, new
+
+
+def orphans(lay: Iterable[Phrase], known: set[str]) -> Iterator[Phrase]:
+    """One phrase of each concept that the graph lacks: extra terms need a concept that is there."""
+    seen = set(known)
+    for one in lay:
+        if one.concept not in seen:
+            seen.add(one.concept)
+            yield one
+
+
+def misspelt(kg: KG) -> Iterator[tuple[str, ...]]:
+    """For half of the concepts, one of their terms with a slip or two."""
+    rng = np.random.default_rng(SEED)
+    for concept in range(len(kg)):
+        terms = [(text, kg.languages[tag]) for text, _, tag, *_ in kg.terms.of(concept)]
+        terms = [
+            (text, tag)
+            for text, tag in terms
+            if tag.partition("-")[0] in ALPHABETIC and 6 <= len(text) <= 60
+        ]
+        if not terms or rng.random() > 0.5:
+            continue
+        text, tag = terms[int(rng.integers(len(terms)))]
+        wrong = misspell(text, rng)
+        if rng.random() < 0.3:
+            wrong = misspell(wrong, rng)
+        wrong = " ".join(wrong.split())
+        if wrong and wrong != text:
+            yield wrong, kg.terms.id(concept), TYPO + tag, MISSPELT
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("terms", type=Path, metavar="TERMS", help="merged table of terms, Parquet")
+    parser.add_argument("--words", type=Path, required=True, help="what words.py made")
+    parser.add_argument("--out", type=Path, required=True, help="folder to write to")
+    parser.add_argument("--data", type=Path, default=HERE.parents[1] / "data")
+    parser.add_argument("--parallel-rows", type=int, metavar="N", help="only the first N")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--strict", action="store_true", help="sources that are in: the default")
+    which.add_argument("--all", action="store_true", help="all sources of the manifest")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""The model to start from: MiniLM with more word pieces.
+
+python recipes/medcoder-all/vocabulary.py work --minilm MINILM --out work/init
+
+Pieces are trained on the terms of work/terms.parquet and work/extra.tsv. Of those, MiniLM gets the
+ones that it lacks and that are not ASCII or have six letters or more: short ASCII pieces would cut
+English words that it knows into pieces that it does not.
+
+The trainer breaks ties by chance, so that some fifty pieces of 65,724 differ from run to run;
+`--pieces-of` takes those of a tokenizer.json, such as that of the shipped model, instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+from pathlib import Path
+
+import polars as pl
+import torch
+from prepare import TYPO
+from tables import read
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+from transformers import AutoModel, AutoTokenizer
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+PIECES = 60_000  # to train; about half of them are chosen
+MOST_ENGLISH = 150_000  # terms; more would crowd out the other languages
+FEW = 40_000  # terms of a language below which they are repeated
+MOST_REPEATS = 4
+EXTRA_REPEATS = 3
+SHORTEST_ASCII = 6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("work", type=Path, help="folder that prepare.py wrote to")
+    parser.add_argument("--minilm", type=Path, required=True, help="Hugging Face folder")
+    parser.add_argument("--out", type=Path, required=True, help="model folder to make")
+    parser.add_argument("--pieces-of", type=Path, metavar="FILE", help="tokenizer.json to follow")
+    options = parser.parse_args()
+    tokenizer = AutoTokenizer.from_pretrained(options.minilm)
+    known = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+    if options.pieces_of:
+        added = in_order(Tokenizer.from_file(str(options.pieces_of)))[len(known) :]
+    else:
+        added = chosen(train(sample(options.work)), known)
+    model = AutoModel.from_pretrained(options.minilm, dtype=torch.float32).float()
+    widen(model, tokenizer, added)
+    model.save_pretrained(options.out)
+    tokenizer.save_pretrained(options.out)
+    _save_pieces(options.out / "tokenizer.json", [*known, *added])
+    print(f"{len(known):,} pieces and {len(added):,} new ones: {len(known) + len(added):,}")
+
+
+def sample(work: Path) -> list[str]:
+    """Terms to train on, with rare languages repeated and English cut."""
+    terms = pl.read_parquet(work / "terms.parquet", columns=["term", "lang"])
+    rng, texts = random.Random(0), []
+    groups = terms.unique(maintain_order=True).group_by("lang")
+    for (language,), group in sorted(groups, key=lambda found: found[0]):
+        some = group["term"].to_list()
+        repeats = max(1, min(MOST_REPEATS, round(FEW / len(some)))) if len(some) < FEW else 1
+        if language == "en":
+            rng.shuffle(some)
+            some = some[:MOST_ENGLISH]
+        texts += some * repeats
+    extra = [term for term, _, tag, _ in read(work / "extra.tsv")[1] if not tag.startswith(TYPO)]
+    return texts + extra * EXTRA_REPEATS
+
+
+def train(texts: list[str]) -> list[str]:
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=PIECES,
+        min_frequency=4,
+        special_tokens=SPECIAL,
+        limit_alphabet=6000,
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return in_order(tokenizer)
+
+
+def in_order(tokenizer: Tokenizer) -> list[str]:
+    """Its pieces by their numbers."""
+    return [piece for piece, _ in sorted(tokenizer.get_vocab().items(), key=lambda pair: pair[1])]
+
+
+def chosen(pieces: list[str], known: list[str]) -> list[str]:
+    """Of the trained pieces, those that are added."""
+    old = set(known)
+    found = []
+    for piece in pieces:
+        letters = piece.removeprefix("##")
+        if piece not in old and (not letters.isascii() or len(letters) >= SHORTEST_ASCII):
+            found.append(piece)
+    return found
+
+
+def widen(model: torch.nn.Module, tokenizer: object, added: list[str]) -> None:
+    """A new piece begins as the mean of the old pieces that it was cut into."""
+    old = model.embeddings.word_embeddings.weight.data  # (pieces, width)
+    mean, spread = old.mean(0), old.std(0)
+    noise = torch.Generator().manual_seed(0)
+    rows = [old]
+    for piece in added:
+        ids = parts(tokenizer, piece)
+        if ids:
+            row = old[ids].mean(0)
+        else:
+            row = mean + 0.5 * spread * torch.randn(old.shape[1], generator=noise)
+        rows.append(row[None])
+    weights = torch.cat(rows)
+    model.resize_token_embeddings(len(weights), mean_resizing=False)
+    model.embeddings.word_embeddings.weight.data.copy_(weights)
+
+
+def parts(tokenizer: object, piece: str) -> list[int]:
+    """The numbers of the old pieces that a new one was cut into; none, if they were unknown."""
+    cut = tokenizer(piece.removeprefix("##"), add_special_tokens=False)["input_ids"]
+    return [number for number in cut if number != tokenizer.unk_token_id]
+
+
+def _save_pieces(path: Path, pieces: list[str]) -> None:
+    """The tokenizer as it was, with these pieces; how to cut and pad is up to who uses it."""
+    about = json.loads(path.read_text(encoding="utf-8"))
+    about["model"]["vocab"] = {piece: number for number, piece in enumerate(pieces)}
+    about["padding"] = about["truncation"] = None
+    path.write_text(json.dumps(about, ensure_ascii=False), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
