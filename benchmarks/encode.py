@@ -31,6 +31,7 @@ from medcoder import KG, default_kg
 from medcoder.model.encoder import TransformerEncoder
 from medcoder.model.export import agreement, export
 from medcoder.runtime.onnx import OnnxEncoder
+from medcoder.vectors.plan import make_plan, row_texts
 
 Encode = Callable[[Sequence[str]], Any]
 BATCH = 32
@@ -39,12 +40,12 @@ SMALLER = ("float16", "int8")
 
 
 def sampled(file: Path | None, size: int, seed: int) -> list[str]:
-    """Distinct strings of a file, one a line, or of the embedded graph."""
+    """Distinct strings of a file, one a line, or those of the embedded graph that get a vector."""
     if file is not None:
         texts = file.read_text(encoding="utf-8").split("\n")
     else:
-        blocks = KG.open(default_kg()).terms.blocks()
-        texts = [text for _, block in blocks for text in block.to_pylist()]
+        kg = KG.open(default_kg())
+        texts = [text for _, some in row_texts(kg, make_plan(kg).first_term) for text in some]
     distinct = sorted({text for text in texts if text.strip()})
     places = np.random.default_rng(seed).permutation(len(distinct))[:size]
     return [distinct[place] for place in places]

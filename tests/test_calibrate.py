@@ -73,7 +73,7 @@ def test_the_fit_equals_slow_descent(monkeypatch):
     st.sampled_from([0.01, 1, 5, 50]),
     st.sampled_from(["random", "separable", "all", "none"]),
 )
-@example(2341, 22, 7, 5, "separable")  # whole steps of Newton's method lead away for ever
+@example(61, 22, 7, 5, "random")  # whole steps of Newton's method lead away for ever
 def test_the_fit_is_where_the_slope_is_level(seed, count, width, scale, truth):
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(count, width)) * scale
@@ -283,6 +283,15 @@ def test_a_fit_gives_the_probabilities_that_were_there():
     assert fitted == fit(some[:1000], some[1000:])
 
 
+def test_what_cannot_be_answered_is_not_missed():
+    rng = np.random.default_rng(2)
+    some = [asked(rng) for _ in range(40)] + [asked(rng)._replace(concept=None) for _ in range(9)]
+    with mock.patch.object(calibrate, "_threshold", return_value=0.25) as made:
+        assert fit(some, []).threshold == 0.25
+    [(confidence, correct, answerable)] = [call.args for call in made.call_args_list]
+    assert (len(confidence), correct.sum(), answerable) == (49, sum(one.right for one in some), 40)
+
+
 def test_kinds_are_counted():
     one, other = Candidate(1, 1, "dense", 0.9, None, 0.9), Candidate(2, 2, "dense", 0.5, None, 0.5)
     some = [
@@ -466,6 +475,17 @@ def test_what_is_stored_is_what_was_measured(normalizer, bag):
         assert sum(count for *_, count in fitted.reliability) == len(judged)
 
 
+def test_queries_are_asked_some_at_a_time(normalizer, monkeypatch):
+    found = normalizer._candidates
+    queries = draw(found, 60)
+    search = Search(top=5, stages=("exact", "dense"), fusion=Fusion())
+    vectors = found.vectors.take(np.array([max(query.row, 0) for query in queries]))
+    whole = drawn._ask(found, queries, vectors, search)
+    monkeypatch.setattr(drawn, "_BATCH", 7)
+    assert drawn._ask(found, queries, vectors, search) == whole
+    assert [(one.kind, one.concept) for one in whole] == [(q.kind, q.meant) for q in queries]
+
+
 def test_the_fusion_is_that_which_finds_most(normalizer, monkeypatch):
     """Of equal ones, the letters count as little as can be."""
     near = Candidate(1, 1, "dense", 0.6, 0.1, 0.0, False)
@@ -483,5 +503,6 @@ def test_the_fusion_is_that_which_finds_most(normalizer, monkeypatch):
         assert drawn._best_fusion(normalizer._candidates, [], np.zeros((0, 1))) == chosen
     slip = Candidate(4, 4, "dense", 0.5, 0.2, 0.0, False, True)  # as if all its letters were there
     assert drawn._right(Asked("misspelt", [near, slip], 4), Fusion(0.5, 0.6))
-    assert drawn._right(Asked("verbatim", [exact, near], 3), Fusion(4.0, 0.4))
+    nearer = Candidate(1, 1, "dense", 0.6, 0.1, 0.6)
+    assert drawn._right(Asked("verbatim", [exact, nearer], 3), Fusion(4.0, 0.4))
     assert not drawn._right(Asked("verbatim", [], 3), Fusion())

@@ -724,7 +724,12 @@ def test_info_reads_the_curve(index):
     file = index / "calibration.json"
     stored = json.loads(file.read_text())
     curve = [[0.9, 0.1, 1.0], [0.8, 0.3, 0.96], [0.6, 0.5, 0.91], [0.4, 0.9, 0.7]]
-    stored["stages"]["dense+ngram"] |= {"curve": curve, "threshold": 0.5, "error": 0.034}
+    stored["stages"]["dense+ngram"] |= {
+        "curve": curve,
+        "reliability": [[0.5, 0.5, 1000]],
+        "threshold": 0.5,
+        "error": 0.034,
+    }
     file.unlink()
     file.write_text(json.dumps(stored) + "\n")
     meta = json.loads((index / "meta.json").read_text())
@@ -743,7 +748,14 @@ def test_info_reads_the_curve(index):
 
 def test_a_precision_that_is_never_reached(index):
     fitted = Normalizer.load(index).calibration()
-    dull = type(fitted)(**{**vars(fitted), "curve": ((0.9, 0.2, 0.93),), "threshold": 0.95})
+    dull = type(fitted)(
+        **{
+            **vars(fitted),
+            "curve": ((0.9, 0.2, 0.93),),
+            "threshold": 0.95,
+            "reliability": ((0.5, 0.5, 1000),),
+        }
+    )
     told = opened_calibration(dull)
     assert told["at_threshold"] == {"confidence": 0.95, "answered": 0.0, "right": 0.0}
     assert [row["confidence"] for row in told["precision"]] == [0.9, None, None, None]

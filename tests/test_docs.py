@@ -96,7 +96,7 @@ def shell(home, tmp_path, monkeypatch):
     monkeypatch.setenv("TERM", "dumb")
     status = 0
 
-    def run(line):
+    def run(line, columns=80):
         nonlocal status
         if line == "echo $?":
             return f"{status}\n"
@@ -109,6 +109,7 @@ def shell(home, tmp_path, monkeypatch):
                 line, shell=True, check=True, text=True, capture_output=True
             ).stdout
         arguments, variables = found
+        variables |= {"COLUMNS": str(columns)}
         result = CliRunner().invoke(app, arguments, env=variables, catch_exceptions=False)
         status = result.exit_code
         return result.output
@@ -128,7 +129,8 @@ def same(expected, found):
 
 
 def check(line, expected, shell):
-    found = shell(line)
+    widest = max(map(len, expected.splitlines()), default=0)
+    found = shell(line, max(80, widest + 2))
     assert same(expected, found), f"$ {line}\n{found}\n--- the page has ---\n{expected}"
 
 
@@ -250,7 +252,8 @@ def test_the_command_line_reference_is_up_to_date():
 def test_the_readme_has_the_two_commands():
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     install = "python3 -m venv .venv && .venv/bin/pip install"
-    assert f'{install} . && .venv/bin/medcoder kg find "heart attack"' in lines
+    strings = '"heart attack" "poisoned by eating pufferfish" "dolor de espalda"'
+    assert f"{install} . && .venv/bin/medcoder normalize {strings}" in lines
     assert f"{install} -e '.[dev]' && .venv/bin/pytest" in lines
 
 

@@ -303,18 +303,23 @@ def test_a_killed_build_leaves_its_embedding_alone(
     assert list(Normalizer.load(path).normalize_many(QUERIES)) == expected
 
 
-def test_what_a_killed_build_embedded_of_another_graph_is_not_used(
-    many_kg, toy_kg, bag, many_index, calibration, tmp_path, monkeypatch
+@pytest.mark.parametrize("other", ["graph", "model"])
+def test_what_a_stopped_build_embedded_of_something_else_is_not_used(
+    many_kg, toy_kg, bag, many_index, calibration, tmp_path, monkeypatch, other
 ):
     def stop(*_):
         raise KeyboardInterrupt
 
+    graph, model = toy_kg, bag
+    if other == "model":
+        graph, model = many_kg, write_bag(tmp_path / "other.onnx", WORDS, seed=3)
+    path = tmp_path / "here" / "a.index"
     with monkeypatch.context() as patch:
         patch.setattr(building, "build_grams", stop)
         with pytest.raises(KeyboardInterrupt):
-            build(toy_kg, bag, tmp_path / "a.index")
-    assert left_in(tmp_path) == [".a.index.vectors"]
-    build(many_kg, bag, tmp_path / "a.index", calibration=calibration)
-    assert left_in(tmp_path) == ["a.index"]
+            build(graph, model, path)
+    assert left_in(path.parent) == [".a.index.vectors"]
+    build(many_kg, bag, path, calibration=calibration)
+    assert left_in(path.parent) == ["a.index"]
     expected = list(Normalizer.load(many_index).normalize_many(QUERIES))
-    assert list(Normalizer.load(tmp_path / "a.index").normalize_many(QUERIES)) == expected
+    assert list(Normalizer.load(path).normalize_many(QUERIES)) == expected

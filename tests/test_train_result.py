@@ -82,6 +82,7 @@ def test_nothing_half_written_is_left(kg, tmp_path, monkeypatch):
 def test_no_bar_of_another_library_is_drawn(kg, tmp_path, capfd):
     from transformers.utils import logging
 
+    logging.enable_progress_bar()
     run(kg, tmp_path / "run", "schedule.total=4")
     assert capfd.readouterr() == ("", "")
     assert logging.is_progress_bar_enabled()

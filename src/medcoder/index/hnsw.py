@@ -17,7 +17,7 @@ from medcoder.vectors import Vectors, widen
 
 _FILE = "hnsw.faiss"
 _LINKS = 32  # of each row
-_BREADTH = 128  # of the search while building
+_BREADTH = 200  # of the search while building
 _OVER = 4  # candidates rescored for each row asked for
 _AT_LEAST = 128  # candidates rescored
 _EXACT_SHARE = 0.3  # filters that keep less are searched row by row

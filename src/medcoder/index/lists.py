@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import faiss
 import numpy as np
@@ -43,10 +43,15 @@ def write_lists(
             for place, first, last in zip(
                 taken.tolist(), firsts.tolist(), [*firsts[1:].tolist(), len(block)], strict=True
             ):
-                os.pwrite(file.fileno(), codes[first:last].data, int(codes_at[place]))
-                os.pwrite(file.fileno(), numbers[first:last].data, int(numbers_at[place]))
-                codes_at[place] += (last - first) * code
-                numbers_at[place] += (last - first) * _NUMBER
+                _put(file, codes[first:last], codes_at, place)
+                _put(file, numbers[first:last], numbers_at, place)
+
+
+def _put(file: BinaryIO, array: npt.NDArray[Any], at: npt.NDArray[np.int64], place: int) -> None:
+    """Write an array where the last one of its list ended."""
+    file.seek(int(at[place]))
+    file.write(array.data)
+    at[place] += array.nbytes
 
 
 class Lists(NamedTuple):

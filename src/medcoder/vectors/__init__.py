@@ -37,6 +37,10 @@ class Vectors:
         self.term_row = open_array(path, TERM_ROW, "int32")
         self._terms = open_array(path, ROW_TERMS, "int32")  # terms, those of one row together
         self._first = open_array(path, ROW_FIRST, "int64")  # (u + 1,)
+        if len(self._first) and (self._first[0] != 0 or self._first[-1] != len(self._terms)):
+            raise ArtefactError(
+                f"{path / ROW_FIRST}.int64 was changed or damaged. Copy or build it again"
+            )
 
     @classmethod
     def open(cls, path: str | Path, *, kg: KG | None = None) -> Vectors:
