@@ -274,6 +274,7 @@ def test_a_slip_counts_as_if_all_letters_were_there():
 @example("ab", "abc")
 @example("ab", "ba")
 @example("abca", "abcb")
+@example("abcaa", "bacab")
 def test_slips_equal_plain_loops(one, other):
     assert as_spelt(one.split(), other.split()) == but_for_slips(one, other)
     assert as_spelt(other.split(), one.split()) == but_for_slips(one, other)
@@ -417,6 +418,21 @@ def test_no_match_below_the_threshold(normalizer):
         wide = normalizer.normalize(query, top=99, threshold=0)
         alike = [one.confidence for one in wide if one.score >= wide[0].score - 1e-6]
         assert bool(own.matches) == (sum(alike) >= own.threshold)
+
+
+def test_concepts_of_one_name_are_answered_with_together(many_index):
+    """Each may be less likely than the threshold, and nothing else comes into question."""
+    normalizer = Normalizer.load(many_index)
+    found = normalizer.normalize("cold", top=99, threshold=0)
+    alike = [one.confidence for one in found if one.stage == "exact"]
+    assert len(alike) > 2
+    between = (alike[0] + min(sum(alike), 1)) / 2
+    fitted = normalizer._calibrations["dense+ngram"]
+    normalizer._calibrations["dense+ngram"] = replace(fitted, threshold=between)
+    assert normalizer.normalize("cold").threshold == between > alike[0]
+    assert normalizer.normalize("cold").matches == found.matches[:5]
+    assert normalizer.normalize("cold", top=1).matches == found.matches[:1]
+    assert normalizer.normalize("cold", threshold=between).rejected == found.matches[:5]
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\n\t", "\x00\x1f", "\u200b\ufeff", "\u2028"])

@@ -13,6 +13,7 @@ from medcoder.errors import UsageError
 from medcoder.ingest import ingest
 from medcoder.kg import KG
 from medcoder.normalize.build import build
+from medcoder.normalize.candidates import Fusion
 from medcoder.normalize.overlay import CustomTerm, add_terms, overlay_file, read_terms, remove_terms
 from medcoder.types import STAGES
 from terminal import left_in
@@ -96,6 +97,17 @@ def test_all_custom_terms_are_measured_alike(index, bag):
     assert (exact.term, exact.stage) == ("KIDNEY---", "exact")
     [one, other] = bag.encode(["kidney", "KIDNEY---"])
     assert exact.cosine == pytest.approx(float(one @ other), abs=1e-6)
+
+
+def test_a_slip_in_a_custom_term(index):
+    normalizer = with_terms(index, ("grumbling gizzard", "C005"))
+    normalizer._fusion = fusion = Fusion(gain=2.0, floor=0.5)
+    for query, spelt in (("grumbling gizard", True), ("grumbling gizzrads", False)):
+        [match] = normalizer.normalize(query, top=1, threshold=0)
+        assert match.term == "grumbling gizzard"
+        parts = match.cosine, match.similarity
+        assert match.score == fusion.score(*parts, known=False, spelt=spelt)
+        assert match.score != fusion.score(*parts, known=False, spelt=not spelt)
 
 
 def test_only_new_custom_terms_are_encoded(index, encoded_texts):

@@ -128,12 +128,12 @@ def test_prepare_takes_all_sources_when_told_and_refuses_unknown_ones(script, pl
 
 
 def test_clean_takes_out_queries_and_phrases_of_two_concepts(script, place):
-    more = "HP:2\tHeadache\tBurning-up!\nHP:2\tHeadache\tsplitting head\nHP:2\tHeadache\tHéad, of lead\n"
+    phrases = ["Burning-up!", "splitting head", "Héad, of lead"]
+    more = "".join(f"HP:2\tHeadache\t{phrase}\n" for phrase in phrases)
     (place / "data/lay/en.tsv").write_text(LAY + more, encoding="utf-8")
     queries = place / "queries.tsv"
-    queries.write_text(
-        'query\tlang\nFEVER  tablets\ten\nhead of lead\ten\nfieber\tde\nward\ten\nstation\tde\n"\ten\n'
-    )
+    texts = ["query", "FEVER  tablets", "head of lead", "fieber", "ward", "station", '"']
+    queries.write_text("".join(f"{text}\ten\n" for text in texts), encoding="utf-8")
     for _ in range(2):  # the second time there is nothing left to do
         script("clean", place / "data", "--queries", queries)
         assert (place / "data/lay/en.tsv").read_text(encoding="utf-8") == (
