@@ -525,6 +525,11 @@ def test_wrong_usage_is_told_before_anything_is_read(normalizer, options, said):
 # Many strings
 
 
+def test_one_string_is_not_taken_for_its_letters(normalizer):
+    with pytest.raises(UsageError, match=r"takes a list of strings. For one, use normalize"):
+        normalizer.normalize_many("heart attack")
+
+
 def zipf(count):
     """Strings as a hospital has them: few, many times."""
     draw = random.Random(1)

@@ -145,6 +145,8 @@ class Normalizer:
         progress: Progress | None = None,
     ) -> Iterator[Answer]:
         """The answer for each string in order, as they come; equal strings are looked up once."""
+        if isinstance(texts, str):  # which is a sequence of strings too: its letters
+            raise UsageError("normalize_many takes a list of strings. For one, use normalize")
         wanted = Filter.of(types, vocabularies, languages)
         search = Search(
             top=_checked_top(top),
