@@ -1,0 +1,139 @@
+"""What benches, embeddings and reports agree on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from medcoder.evaluate.card import Card
+
+Floats = npt.NDArray[np.float32]
+Rows = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+Progress = Callable[[str, int, int], None]
+Kind = Literal["contextual", "word", "concept", "lexical", "ours", "system"]
+
+
+class Vectors(NamedTuple):
+    """Vectors of some items, a row each."""
+
+    rows: Any  # (n, d) unit rows: a float32 array, or a scipy CSR array; 0 where unknown
+    known: Mask  # (n,) False where the embedding has no vector for the item
+
+
+class Embedding(Protocol):
+    """Strings, or concepts by id, to unit vectors.
+
+    `corpus` is what a lexical space is fitted on: the terms of the dictionary. Others ignore it.
+    `ids` has a concept's ids, joined by "|", for embeddings that are keyed by id; "" for none.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> Kind: ...
+    @property
+    def fingerprint(self) -> str: ...
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What a reader must know to repeat a figure: pooling, dimension, vocabulary size..."""
+        ...
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        ids: Sequence[str] | None = None,
+        corpus: Sequence[str] | None = None,
+    ) -> Vectors: ...
+
+
+class Ranked(NamedTuple):
+    """The best dictionary rows of each query, one of each concept, best first."""
+
+    rows: Rows  # (q, k), -1 where there are no more
+    scores: Floats  # (q, k), -inf there
+
+
+@runtime_checkable
+class Linker(Protocol):
+    """A whole system, which ranks the entries of a dictionary by itself."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> Kind: ...
+    @property
+    def fingerprint(self) -> str: ...
+    @property
+    def settings(self) -> dict[str, Any]: ...
+
+    def link(
+        self, queries: Sequence[str], terms: Sequence[str], concepts: Sequence[str], k: int
+    ) -> Ranked: ...
+
+
+class Figure(NamedTuple):
+    """One number of a bench. `split` is "all", or which part: "de", "de/EMEA", "unseen"."""
+
+    split: str
+    metric: str
+    value: float  # shares as 0..1
+    low: float  # bootstrap 95% interval; equal to value where there is none
+    high: float
+    n: int  # items that it is the mean of
+    coverage: float = 1.0  # share of the items that the embedding knows
+
+
+class Prediction(NamedTuple):
+    """What one query got, for the analysis of errors."""
+
+    query: str
+    language: str
+    split: str
+    gold: str  # ids joined by "|"
+    gold_names: str  # of the dictionary, joined by "; "
+    concepts: tuple[str, ...]  # predicted, best first
+    names: tuple[str, ...]
+    scores: tuple[float, ...]
+    seen: bool  # is a term of the training graph, verbatim but for case and spacing
+
+
+@dataclass
+class Context:
+    """What a run hands to every bench."""
+
+    progress: Progress | None = None
+    seen: Callable[[str], bool] | None = None  # is it a term of the named training graph?
+    resamples: int = 1000
+    seed: int = 0
+    options: dict[str, Any] = field(default_factory=dict)  # of this bench alone
+
+
+class Result(NamedTuple):
+    figures: list[Figure]
+    predictions: list[Prediction] = []
+
+
+class Bench(Protocol):
+    """A data card and what is done with the data. One file, one line in BENCHES."""
+
+    card: Card
+
+    def run(self, system: Embedding | Linker, data: Path, context: Context) -> Result:
+        """All figures of `system` on the files under `data`."""
+        ...
+
+    def accepts(self, system: Embedding | Linker) -> bool:
+        """Whether it makes sense for this system: relation vectors need an Embedding, and so on."""
+        ...
+
+
+def figures_of(results: Iterable[Result]) -> list[Figure]:
+    """All figures of several results."""
+    return [figure for result in results for figure in result.figures]
