@@ -8,7 +8,8 @@ MedcoderError                   exit code 1
 ├── ArtefactError               4   a directory that is not what it should be
 │   └── NotFound                4   no such concept or file
 ├── DiskFull                    5   no room to write
-└── NonFiniteLoss               6   training diverged
+├── NonFiniteLoss               6   training diverged
+└── StaleDecision               7   somebody else decided meanwhile
 
 The command line prints the message and exits with the code.
 """
@@ -82,3 +83,20 @@ class NonFiniteLoss(MedcoderError):
     """Training diverged: the loss is no number any more."""
 
     exit_code = 6
+
+
+class StaleDecision(MedcoderError):
+    """A decision on something that somebody else has changed since it was looked at.
+
+    expected, found: the version that was seen, and the one that it has
+    mine, theirs: the decision that was refused, and the one that stands; None for none
+    """
+
+    exit_code = 7
+
+    def __init__(
+        self, message: str, *, expected: int, found: int, mine: object = None, theirs: object = None
+    ) -> None:
+        super().__init__(message)
+        self.expected, self.found = expected, found
+        self.mine, self.theirs = mine, theirs

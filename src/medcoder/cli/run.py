@@ -29,7 +29,9 @@ EXIT_CODES = """
 
   0 done, 1 nothing found, 2 wrong usage, 3 bad input,
 
-  4 missing or damaged directory, 5 disk full, 6 training diverged, 130 interrupted
+  4 missing or damaged directory, 5 disk full, 6 training diverged,
+
+  7 somebody else decided meanwhile, 130 interrupted
 """
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]

@@ -1,0 +1,132 @@
+"""The records of a mapping project: source rows, candidates, decisions.
+
+`Project.meta` is a dict with these keys, of plain JSON values:
+    file, sha256, format      the input: its name, what identifies it, csv | tsv | xlsx | parquet
+    column, code, count,      columns of the input that hold the text, the local code, how often
+    language                  it occurs, and its language; "" where there is none
+    context                   role by column: {"dept": "type"}
+    source_vocabulary         {"name", "uri", "version"} of the local codes; "" where unknown
+    terminology               {"fingerprint", "vocabularies": {name: version}}
+    model                     {"name", "fingerprint"}
+    medcoder, created, updated  version that made it, ISO times in UTC
+    top, vocabularies         candidates a row; vocabularies asked for ([]: all)
+    precision, threshold      promised precision; least confidence of an automatic mapping
+    expected                  {"terms", "rows"}: precision to expect of the automatic ones, or None
+    unknown_context           {column: {value: rows}} of context values that say nothing
+    bad_rows                  rows with a wrong number of fields that were kept
+    rows, complete            rows read so far; whether all of them are read and mapped
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, get_args
+
+from medcoder.types import Code
+
+Status = Literal["auto", "review", "none", "approved", "flagged"]
+STATUSES: tuple[Status, ...] = get_args(Status)
+
+# What the target is to the source: "broader" says that the target means more than the source.
+Equivalence = Literal["equivalent", "broader", "narrower", "related", "no match"]
+EQUIVALENCES: tuple[Equivalence, ...] = get_args(Equivalence)
+
+Role = Literal["type", "vocabulary", "language", "hint"]
+ROLES: tuple[Role, ...] = get_args(Role)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceRow:
+    """A row of the input."""
+
+    number: int  # from 1, the header not counted
+    text: str  # the string that is mapped, on one line
+    code: str = ""
+    count: int = 1  # how often it occurs where it comes from
+    language: str = ""
+    context: dict[str, str] = field(default_factory=dict)  # value by column
+    fields: tuple[str, ...] = ()  # all columns, as in the header of the project
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A concept that the machine offers."""
+
+    rank: int  # from 1
+    concept: str
+    name: str
+    codes: tuple[Code, ...]
+    term: str  # the term that matched
+    cosine: float | None
+    score: float
+    confidence: float  # calibrated probability that this concept is meant
+    stage: str
+
+
+class Target(NamedTuple):
+    """What a row is mapped to."""
+
+    concept: str
+    name: str
+    codes: tuple[Code, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What a person decided for a source term."""
+
+    concept: str | None  # None: there is no match
+    name: str
+    codes: tuple[Code, ...]
+    equivalence: Equivalence
+    who: str
+    when: str  # ISO, UTC
+    note: str
+    version: int  # of the source term after it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """One entry of the history of a source term."""
+
+    id: int
+    action: Literal["decide", "undo", "flag"]
+    row: int  # first row of the term
+    text: str
+    code: str
+    decision: Decision | None  # what stands after it; None: nothing decided
+    flag: str  # why it is flagged after it
+    who: str
+    when: str
+    note: str
+    version: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mapping:
+    """A row with what the machine offers and what a person decided."""
+
+    row: SourceRow
+    status: Status
+    candidates: tuple[Candidate, ...]
+    decision: Decision | None = None
+    flag: str = ""  # why a decision is to be looked at again
+    version: int = 0  # of the source term: what `decide` takes as `expected_version`
+
+    @property
+    def target(self) -> Target | None:
+        """The decided concept; for an automatic mapping, the first candidate."""
+        if self.decision is not None:
+            chosen = self.decision
+            if chosen.concept is None:
+                return None
+            return Target(chosen.concept, chosen.name, chosen.codes)
+        if self.status == "auto":
+            best = self.candidates[0]
+            return Target(best.concept, best.name, best.codes)
+        return None
+
+    @property
+    def confidence(self) -> float:
+        """That the first candidate is right; 0 if there is none."""
+        return self.candidates[0].confidence if self.candidates else 0.0

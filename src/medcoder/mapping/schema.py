@@ -1,0 +1,177 @@
+"""The tables of a project file, and opening one so that every failure has a plain reason."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from medcoder.errors import ArtefactError, DiskFull, NotFound
+
+APPLICATION = 0x6D65646D  # "medm", in the header of the file
+VERSION = 1
+WAIT = 30.0  # seconds that a writer waits for another one
+
+# A string is looked up once for each scope; a term is what a person decides on; rows repeat it.
+# A decision is an event and stays one: what stands now is `terms.decision`.
+TABLES = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE scopes (id INTEGER PRIMARY KEY, value TEXT NOT NULL UNIQUE);
+CREATE TABLE strings (
+    id INTEGER PRIMARY KEY,
+    text TEXT NOT NULL,
+    scope INTEGER NOT NULL REFERENCES scopes,
+    mapped INTEGER NOT NULL DEFAULT 0,  -- the run of the machine that mapped it last; 0: none
+    answered INTEGER NOT NULL DEFAULT 0,  -- 0: the machine abstained
+    confidence REAL NOT NULL DEFAULT 0,
+    UNIQUE (text, scope)
+);
+CREATE INDEX waiting ON strings (mapped, scope, id);
+CREATE TABLE candidates (
+    string INTEGER NOT NULL REFERENCES strings,
+    rank INTEGER NOT NULL,
+    concept TEXT NOT NULL,
+    name TEXT NOT NULL,
+    codes TEXT NOT NULL,
+    term TEXT NOT NULL,
+    cosine REAL,
+    score REAL NOT NULL,
+    confidence REAL NOT NULL,
+    stage TEXT NOT NULL,
+    PRIMARY KEY (string, rank)
+) WITHOUT ROWID;
+CREATE TABLE terms (
+    id INTEGER PRIMARY KEY,
+    text TEXT NOT NULL,
+    code TEXT NOT NULL,
+    language TEXT NOT NULL,
+    context TEXT NOT NULL,
+    string INTEGER NOT NULL REFERENCES strings,
+    first INTEGER NOT NULL,
+    rows INTEGER NOT NULL DEFAULT 0,
+    count INTEGER NOT NULL DEFAULT 0,
+    version INTEGER NOT NULL DEFAULT 0,
+    decision INTEGER REFERENCES events,
+    flag TEXT NOT NULL DEFAULT '',
+    UNIQUE (text, code, language, context)
+);
+CREATE INDEX of_string ON terms (string);
+CREATE INDEX decided ON terms (decision) WHERE decision IS NOT NULL;
+CREATE TABLE rows (
+    number INTEGER PRIMARY KEY,
+    term INTEGER NOT NULL REFERENCES terms,
+    count INTEGER NOT NULL,
+    fields TEXT NOT NULL
+);
+CREATE TABLE events (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    term INTEGER NOT NULL REFERENCES terms,
+    action TEXT NOT NULL,
+    concept TEXT,
+    name TEXT NOT NULL DEFAULT '',
+    codes TEXT NOT NULL DEFAULT '[]',
+    equivalence TEXT NOT NULL DEFAULT '',
+    who TEXT NOT NULL,
+    at TEXT NOT NULL,
+    note TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    flag TEXT NOT NULL DEFAULT '',  -- after it
+    stands INTEGER,  -- the decision after it
+    before INTEGER,  -- the decision before it
+    flag_before TEXT NOT NULL DEFAULT ''
+);
+CREATE INDEX of_term ON events (term, id);
+"""
+
+
+def connect(file: Path, *, make: bool = False, wait: float = WAIT) -> sqlite3.Connection:
+    """A connection in WAL mode; a file that is no project is an error that says so."""
+    if not make and not file.is_file():
+        raise NotFound(f"{file} does not exist. Make a project with: medcoder map FILE --out DIR")
+    with guarded(file):
+        base = sqlite3.connect(file, timeout=wait, isolation_level=None)
+        try:
+            base.execute("PRAGMA foreign_keys = OFF")
+            if make and not base.execute("PRAGMA schema_version").fetchone()[0]:
+                _make(base)
+            _check(base, file)
+            base.execute("PRAGMA synchronous = FULL")  # what was acknowledged outlives power cuts
+        except BaseException:
+            base.close()
+            raise
+    return base
+
+
+@contextlib.contextmanager
+def transaction(base: sqlite3.Connection, file: Path) -> Iterator[None]:
+    """All of it is written, or nothing; inside another one, it is part of that."""
+    if base.in_transaction:
+        yield
+        return
+    with guarded(file):
+        base.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            base.execute("COMMIT")
+        except BaseException:
+            if base.in_transaction:
+                base.execute("ROLLBACK")
+            raise
+
+
+@contextlib.contextmanager
+def guarded(file: Path) -> Iterator[None]:
+    """Errors of SQLite as ours."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _ours(error, file) from error
+
+
+def _make(base: sqlite3.Connection) -> None:
+    base.execute("PRAGMA journal_mode = WAL")
+    base.execute("BEGIN IMMEDIATE")
+    if not base.execute("PRAGMA schema_version").fetchone()[0]:  # another may have been faster
+        for statement in TABLES.split(";\n"):
+            base.execute(statement)
+        base.execute(f"PRAGMA application_id = {APPLICATION}")
+        base.execute(f"PRAGMA user_version = {VERSION}")
+    base.execute("COMMIT")
+
+
+def _check(base: sqlite3.Connection, file: Path) -> None:
+    if base.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+        raise ArtefactError(f"{file} is not a mapping project. Check the path")
+    version = base.execute("PRAGMA user_version").fetchone()[0]
+    if version != VERSION:
+        raise ArtefactError(
+            f"{file} has format {version}, this medcoder reads format {VERSION}. "
+            "Use the medcoder that made it"
+        )
+
+
+def _ours(error: sqlite3.Error, file: Path) -> Exception:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        free = shutil.disk_usage(file.parent).free / 1e9
+        return DiskFull(
+            f"no room left to write {file} ({free:.2f} GB free). All that was saved before is "
+            "kept. Free some space and run it again"
+        )
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return ArtefactError(
+            f"{file} is in use by another process. Nothing was changed: try again when it is done"
+        )
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN):
+        return ArtefactError(
+            f"{file} cannot be opened or written: {error}. Check that you may write it and the "
+            "folder it is in"
+        )
+    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_IOERR):
+        return ArtefactError(
+            f"{file} is damaged ({error}). Take it from a backup, or save what can be read with: "
+            f"sqlite3 {file.name} .recover"
+        )
+    return ArtefactError(f"{file} is not as a project should be ({error}). Take it from a backup")
