@@ -1,0 +1,88 @@
+"""The embeddings that are compared, each named by a line of text.
+
+    medcoder-all                        a model that comes with the package, or was exported
+    path/to/model                       a Hugging Face or sentence-transformers checkpoint
+    org/model,pooling=cls,name=Ours     one of the hub, with options
+    word:vectors.bin                    word vectors: word2vec or GloVe
+    concept:cui2vec.csv                 vectors of concepts by id
+    lexical:tfidf, lexical:exact        no vectors of meaning at all
+
+What comes before the colon is a name in `medcoder.evaluate.EMBEDDINGS`; a new kind is a file here
+with a function `load`, whose keyword-only arguments are its options, and a line there.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from medcoder.errors import UsageError
+from medcoder.evaluate import EMBEDDINGS
+from medcoder.evaluate.base import Embedding
+from medcoder.runtime import exported
+
+__all__ = ["EMBEDDINGS", "Spec", "load", "parse"]
+
+_OPTION = re.compile(r",(?=[a-z_]+=)")  # other commas belong to the path or the name
+_TYPES: dict[str, Callable[[str], Any]] = {"max_length": int}  # other options are text
+
+
+class Spec(NamedTuple):
+    kind: str  # a name in EMBEDDINGS
+    target: str  # a path, a name of the hub, or which lexical space
+    options: dict[str, str]
+
+
+def parse(spec: str) -> Spec:
+    """Kind, target and options.
+
+    >>> parse("word:a,b.bin,name=Mine")
+    Spec(kind='word', target='a,b.bin', options={'name': 'Mine'})
+    >>> parse("org/model,pooling=cls").kind
+    'contextual'
+    """
+    where, *given = _OPTION.split(spec)
+    options = dict(option.split("=", 1) for option in given)
+    kind, colon, target = where.partition(":")
+    if colon and not Path(where).exists() and re.fullmatch(r"\w+", kind):
+        if kind not in EMBEDDINGS:
+            EMBEDDINGS.load(kind)  # an error that names those that there are
+    else:
+        kind, target = "exported" if exported(where) is not None else "contextual", where
+        if Path(target).expanduser().is_file():
+            raise UsageError(
+                f"{target} is a file, and a model is a folder. "
+                f"Write word:{target} or concept:{target} for a file of vectors"
+            )
+    if not target:
+        raise UsageError(f"{spec!r} names no embedding. Write a path or a name, as in word:PATH")
+    return Spec(kind, target, options)
+
+
+def load(spec: str, *, threads: int | None = None) -> Embedding:
+    """The embedding that a line of text names."""
+    kind, target, options = parse(spec)
+    factory = EMBEDDINGS.load(kind)
+    accepted = set(inspect.signature(factory).parameters) - {"target", "threads"}
+    for option in options:
+        if option not in accepted:
+            near = get_close_matches(option, accepted, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else "."
+            raise UsageError(
+                f"{spec!r}: no option of {kind} embeddings is called {option!r}{hint} "
+                f"There are: {', '.join(sorted(accepted))}"
+            )
+    values = {option: _value(spec, option, text) for option, text in options.items()}
+    found: Embedding = factory(target, threads=threads, **values)
+    return found
+
+
+def _value(spec: str, option: str, text: str) -> Any:
+    try:
+        return _TYPES.get(option, str)(text)
+    except ValueError:
+        raise UsageError(f"{spec!r}: {option} is {text!r}: expected a whole number") from None
