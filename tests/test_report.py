@@ -1,0 +1,439 @@
+"""Tables of the paper with one's own rows, and the three forms that they are written in."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from medcoder.errors import UnknownName
+from medcoder.evaluate.base import Prediction
+from medcoder.evaluate.report import FORMATS, quoted, report, tables, write
+from medcoder.evaluate.report.table import Cell, Column, Row, Table, transposed
+from medcoder.evaluate.scores import Score
+
+
+def score(embedding, value, *, kind="contextual", width=0.02, **changes):
+    fields = {
+        "bench": "cadec",
+        "split": "all",
+        "metric": "acc@1",
+        "low": value - width,
+        "high": value + width,
+        "n": 100,
+        "coverage": 1.0,
+        "model": "0123456789abcdef",
+        "data": "d",
+        "seconds": 1.0,
+        "made": "2026-01-01T00:00:00Z",
+        "settings": {},
+    }
+    return Score(embedding=embedding, kind=kind, value=value, **fields | changes)
+
+
+def table(scores, key, **options):
+    return {made.key: made for made in tables(scores, **options)}[key]
+
+
+def row(made, name):
+    return next(row for row in made.rows if row.name == name)
+
+
+def shown(made, name):
+    return [cell.shown for cell in row(made, name).cells]
+
+
+def test_rows_come_in_the_order_of_kinds_and_systems_apart():
+    kinds = ["system", "ours", "contextual", "concept", "word", "lexical"]
+    made = table([score(kind, 0.5, kind=kind) for kind in kinds], "cadec-psytar")
+    assert [row.name for row in made.rows][:6] == kinds[::-1]
+    assert [row.section for row in made.rows][5:7] == ["system", "quoted"]
+    assert [heading for heading, _ in made.sections()] == [
+        "Measured",
+        "Whole systems, measured",
+        "Quoted from the paper",
+    ]
+
+
+def test_the_best_is_bold_and_what_overlaps_it_is_marked():
+    scores = [
+        score("low", 0.50),
+        score("near", 0.57),
+        score("top", 0.60),
+        score("whole", 0.90, kind="system"),
+    ]
+    made = table(scores, "cadec-psytar")
+    cells = {name: row(made, name).cells[0] for name in ("low", "near", "top", "whole")}
+    assert {name: (cell.best, cell.close) for name, cell in cells.items()} == {
+        "low": (False, False),  # 48..52 does not reach 58..62
+        "near": (False, True),  # 55..59 does
+        "top": (True, False),
+        "whole": (False, False),  # does not compete with embeddings
+    }
+    assert shown(made, "near") == ["57.00† [55.0, 59.0]", "–", "–", "–"]
+    assert not any(cell.best for row in made.rows if row.section == "quoted" for cell in row.cells)
+
+
+def test_ends_that_touch_overlap():
+    sixteenth = 0.0625  # exact in binary
+    made = table(
+        [score("a", 0.5, width=sixteenth), score("b", 0.625, width=sixteenth)], "cadec-psytar"
+    )
+    assert row(made, "a").cells[0].close
+
+
+def test_values_printed_alike_are_best_alike_and_one_alone_is_not_best():
+    two = table([score("a", 0.60001), score("b", 0.59999)], "cadec-psytar")
+    assert [row(two, name).cells[0].best for name in "ab"] == [True, True]
+    one = table([score("a", 0.6)], "cadec-psytar")
+    assert not row(one, "a").cells[0].best
+
+
+def test_figures_without_interval_have_none_and_no_mark():
+    made = table([score("a", 0.5, width=0.0), score("b", 0.6, width=0.0)], "cadec-psytar")
+    assert shown(made, "a")[0] == "50.00"
+    assert shown(made, "b")[0] == "60.00"
+    assert row(made, "b").cells[0].best
+
+
+def test_seeds_make_one_row_with_mean_and_spread():
+    scores = [score("no relation#1", 0.50), score("no relation#2", 0.54), score("full#1", 0.60)]
+    made = table(scores, "ablation")
+    assert shown(made, "no relation (2 seeds)")[0] == "52.00 ± 2.83"  # sqrt(2 * 0.02 ** 2)
+    assert shown(made, "full")[0].startswith("60.00 [58.0")
+    assert [row.name for row in made.rows if row.section == "quoted"] == [
+        "CODER_ENG, full",
+        "CODER_ENG, no relation",
+        "CODER_ENG, TransE",
+    ]
+    assert all(row.section == "quoted" for row in table([score("a", 0.5)], "ablation").rows)
+
+
+def test_pooling_decides_the_table_and_is_named_where_several_meet():
+    scores = [
+        score(f"m-{pooling}", 0.5, settings={"pooling": way}, split=split)
+        for pooling, way in (("x", "mean"), ("y", "cls"), ("z", "legacy"))
+        for split in ("all", "unseen")
+    ]
+    main, cls = table(scores, "cadec-psytar"), table(scores, "cadec-psytar-cls")
+    assert [row.name for row in main.rows if row.section == "measured"] == [
+        "m-x (mean)",
+        "m-z (legacy)",
+    ]
+    assert [row.name for row in cls.rows if row.section == "measured"] == ["m-y"]
+    assert [row.name for row in table(scores, "cadec-psytar-unseen").rows] == [
+        "m-x (mean)",
+        "m-y ([CLS])",
+        "m-z (legacy)",
+    ]
+    words = score("w", 0.5, kind="word", settings={"pooling": "mean of words"})
+    assert row(table([*scores, words], "cadec-psytar"), "w")
+
+
+def test_mantra_has_a_table_for_each_corpus_whatever_its_spelling():
+    scores = [
+        score("m", 0.7, bench="mantra", metric="f1", split=split)
+        for split in ("en/Medline", "de/Medline", "fr/Patents", "de", "de/Other")
+    ]
+    made = table(scores, "mantra-medline")
+    assert [column.name for column in made.columns] == ["es", "fr", "nl", "de", "en"]
+    assert shown(made, "m")[3:] == ["70.0 [68.0, 72.0]"] * 2
+    assert shown(made, "CODER_ALL(e_avg)") == ["70.4", "58.9", "59.5", "68.4", "–"]
+    assert shown(table(scores, "mantra-patent"), "m")[1] == "70.0 [68.0, 72.0]"
+    assert shown(table(scores, "mantra-patent"), "CODER_ALL(e)") == ["–", "70.8", "–", "69.0", "–"]
+    assert table(scores, "mantra-other").title == "MANTRA GSC, Other: F1, %"
+    assert [column.name for column in table(scores, "mantra-f1").columns] == ["de"]
+
+
+def test_mcsm_takes_names_of_types_or_their_letters_and_shows_others():
+    def mcsm(split, value, **changes):
+        return score("m", value, bench="mcsm", metric="mcsm", split=split, **changes)
+
+    long = table([mcsm("Clinical Drug", 10.62, width=0.1), mcsm("Organism", 3.0)], "mcsm")
+    assert shown(long, "m") == ["–", "–", "–", "10.62 [10.5, 10.7]", "–", "–"]
+    assert shown(table([mcsm("CD", 10.62)], "mcsm"), "m")[3].startswith("10.62")
+    other = table([mcsm("CD", 1.0), mcsm("Organism", 3.0, width=0)], "mcsm-others")
+    assert [column.name for column in other.columns] == ["Organism"]
+    assert shown(other, "m") == ["3.00"]
+    many = table([mcsm(f"T{n}", n, width=0) for n in range(9)], "mcsm-others")
+    assert [column.name for column in many.columns] == ["m"]  # on its side
+    assert [(row.name, row.cells[0].text) for row in many.rows][-1] == ("T8", "8.00")
+
+
+def test_relations_of_other_data_never_stand_under_the_papers_heading():
+    scores = [score("m", 0.9, bench="relcls_open", metric="accuracy", split="frozen")]
+    made = table(scores, "relcls")
+    assert made.columns[:3] == (
+        Column("DDBRC", "frozen"),
+        Column("DDBRC", "fine-tuned"),
+        Column("relcls_open", "frozen"),
+    )
+    assert shown(made, "m") == ["–", "–", "90.00 [88.0, 92.0]", "–"]
+    assert shown(made, "CODER_ENG") == ["96.05", "98.85", "–", "–"]
+
+
+def test_every_figure_is_in_some_table():
+    keys = [
+        ("cadec", "all", "acc@5"),
+        ("mayosrs", "all", "spearman"),
+        ("ncbi", "all", "acc@1"),
+        ("ncbi", "unseen", "acc@1"),
+        ("ncbi", "test", "acc@1"),
+        ("brand new", "all", "points"),
+        ("mantra", "unseen", "f1"),
+        ("mcsm", "Finding", "mcsm_oov0"),
+    ]
+    scores = [
+        score("m", 0.1 + n / 1000, bench=bench, split=split, metric=metric, width=0)
+        for n, (bench, split, metric) in enumerate(keys)
+    ]
+    text = report(scores, complete=False)
+    for n, key in enumerate(keys):
+        value = 0.1 + n / 1000
+        forms = (
+            f"| {value:.3f} ",
+            f"| {100 * value:.2f} ",
+            f"| {value:.2f} ",
+            f"{100 * value:.1f} ",
+        )
+        assert any(form in text for form in forms), key
+
+
+def test_only_what_was_measured_unless_the_report_is_to_be_complete():
+    scores = [score("m", 0.5)]
+    assert [made.key for made in tables(scores, complete=False)] == ["cadec-psytar", "embeddings"]
+    keys = [made.key for made in tables(scores)]
+    assert len(keys) == len(set(keys))
+    assert {"mantra-medline", "mcsm", "mcsm-cls", "relcls", "ablation", "cases-angina"} <= set(keys)
+
+
+def test_the_summary_has_vocabulary_dimension_and_category():
+    scores = [
+        score("w", 0.5, kind="word", settings={"dimension": 200, "vocabulary": 2_200_000}),
+        score("w", 0.5, kind="word", bench="psytar", coverage=0.875),
+    ]
+    made = table(scores, "embeddings")
+    assert shown(made, "w") == ["2,200,000", "200", "word", "–", "87.5%", "0123456789ab"]
+    assert shown(made, "cui2vec")[:3] == ["108,477", "500", "concept"]
+
+
+def test_cases_show_hits_and_answers_beside_the_quoted_ones():
+    scores = [score("m", 0.8, bench="cases", split="dorsalgia", metric="hits", n=15, width=0)]
+    answers = {
+        "m": [
+            Prediction("Dorsalgie", "fr", "d", "7245", "", ("7245",), ("backache",), (0.9,), False),
+            Prediction("angina", "en", "a", "413", "", ("1", "413"), ("x", "y"), (0.9, 0.8), False),
+        ]
+    }
+    hits = table(scores, "cases")
+    assert shown(hits, "m") == ["12 of 15"]
+    assert shown(hits, "CODER_ALL") == ["13 of 15"]
+    back = table(scores, "cases-dorsalgia", cases_of=answers)
+    assert row(back, "fr: Dorsalgie").cells == (
+        Cell(text="backache", best=True),
+        Cell(text="dorsalgia"),
+    )
+    assert shown(back, "ja: はいぶつう") == ["–", "puberty"]
+    five = table(scores, "cases-angina", cases_of=answers)
+    assert [row.cells[0] for row in five.rows][:3] == [
+        Cell(text="x"),
+        Cell(text="y", best=True),
+        Cell(),
+    ]
+    assert five.rows[0].cells[1].text == "angina pectoris"
+
+
+def test_quoted_tables_are_whole():
+    sizes = {
+        "CADEC_PSYTAR": (14, 4),
+        "CADEC_PSYTAR_CLS": (10, 4),
+        "MCSM": (17, 6),
+        "MCSM_CLS": (10, 6),
+        "DDBRC": (17, 2),
+        "ABLATION": (3, 4),
+        "SUMMARY": (15, 2),
+    }
+    for name, (rows, columns) in sizes.items():
+        said = getattr(quoted, name)
+        assert len(said) == rows, name
+        assert {len(row.values) for row in said} == {columns}, name
+    assert [len(rows) for rows in quoted.MANTRA.values()] == [6, 4, 4]
+    full = {row.name: row.values for row in quoted.CADEC_PSYTAR}["CODER_ENG"]
+    assert full == quoted.ABLATION[0].values == ("59.77", "76.24", "53.92", "71.12")
+    values = {row.name: row.values for row in quoted.MCSM}
+    assert values["claims-codes-hs-300"] == ("9.4", "7.7", "7.5", "", "3.4", "8.6")
+    assert sum(target == "dorsalgia" for _, _, target in quoted.DORSALGIA) == 13
+
+
+def test_every_quoted_row_says_so_in_every_format():
+    scores = [score("m", 0.5)]
+    for form, mark in (("md", "(quoted)"), ("latex", "(quoted)"), ("html", ">quoted<")):
+        text = report(scores, format=form)
+        for line in text.splitlines():
+            if "SapBERT" in line and "54.05" in line:
+                assert mark in line
+                break
+        else:
+            raise AssertionError(form)
+        assert "6,754 terms / 1,029 targets" in text
+
+
+def test_sets_of_other_sizes_are_noted_with_quoted_rows():
+    for key in ("cadec-psytar", "cadec-psytar-cls", "ablation"):
+        assert quoted.SIZES in table([score("m", 0.5)], key).notes
+
+
+def test_an_unknown_format_is_an_error_that_names_the_others():
+    with pytest.raises(UnknownName, match="did you mean 'html'"):
+        report([], format="htm")
+
+
+# The three forms, of a table with everything in it that could go wrong
+
+EVIL = Table(
+    key="evil",
+    title="50% of a_b & c",
+    head="Na|me",
+    columns=(Column("G{1}", "x^2"), Column("G{1}", "y~"), Column("", "#z$")),
+    rows=(
+        Row("<b>&amp;</b> | *s* \\x", (Cell(text="1.0", best=True, interval="[0.5, 1.5]"),) * 3),
+        Row("[CLS] `code`", (Cell(), Cell(text='"5"', close=True), Cell(text="a\nb"))),
+        Row("whole", (Cell(),) * 3, "system"),
+        Row("old", (Cell(text="2"),) * 3, "quoted"),
+    ),
+    notes=("x < y",),
+)
+
+
+def test_markdown_is_one_table_with_as_many_cells_in_each_line():
+    lines = [line for line in write([EVIL], format="md").splitlines() if line.startswith("|")]
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {5}
+    assert lines[3] == (
+        r"| \<b>\&amp;\</b> \| \*s\* \\x | **1.0** [0.5, 1.5] | **1.0** [0.5, 1.5] "
+        r"| **1.0** [0.5, 1.5] |"
+    )
+    assert lines[4] == r'| [CLS] \`code\` | – | "5"† | a b |'
+    assert lines[-1] == "| old (quoted) | 2 | 2 | 2 |"
+
+
+def check_latex(text):
+    """Braces and environments are closed in order, lines have as many cells as columns."""
+    bare = re.sub(r"\\[\\&%$#_{}]", lambda m: "\n" if m[0] == "\\\\" else " ", text)
+    bare = re.sub(r"%.*", "", bare)
+    depth = 0
+    for char in bare:
+        depth += (char == "{") - (char == "}")
+        assert depth >= 0
+    assert depth == 0
+    open_ones = []
+    for what, name in re.findall(r"\\(begin|end)\{(\w+)\}", bare):
+        if what == "begin":
+            open_ones.append(name)
+        else:
+            assert open_ones.pop() == name
+    assert not open_ones
+    for special in "#^~":
+        assert special not in bare
+    assert bare.count("$") % 2 == 0
+    for spec, body in re.findall(r"\\begin\{tabular\}\{(\w+)\}(.*?)\\end\{tabular\}", text, re.S):
+        for line in re.split(r"\\\\(?=\n)", body)[:-1]:
+            cells = re.split(r"(?<!\\)&", line)
+            spans = [
+                int(span) for cell in cells for span in re.findall(r"multicolumn\{(\d+)", cell)
+            ]
+            assert len(cells) - len(spans) + sum(spans) == len(spec), line
+        assert not re.search(r"\\\\\s*\[", body)  # would be a length
+
+
+def test_latex_has_closed_groups_and_full_lines():
+    text = write([EVIL], format="latex")
+    check_latex(text)
+    assert r"\textless{}b\textgreater{}\&amp;\textless{}/b\textgreater{}" in text
+    assert (
+        r"{[CLS] `code`} & -- & \textquotedbl{}5\textquotedbl{}\textsuperscript{\dag} & a b \\"
+        in text
+    )
+    assert r"\cmidrule(lr){2-3}" in text
+    assert r"\textbf{1.0} {\footnotesize {[0.5, 1.5]}}" in text
+
+
+def test_the_whole_report_is_right_latex():
+    scores = [score("a_b", 0.5, settings={"pooling": "cls"}), score("c&d", 0.51, kind="system")]
+    check_latex(report(scores, format="latex"))
+
+
+class Page(HTMLParser):
+    """Checks nesting, and keeps what a reader of tables needs."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.ids, self.links, self.rows, self.text, self.scopes = [], [], [], [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        of = dict(attributes)
+        if tag not in ("meta",):
+            self.open.append(tag)
+        if "id" in of:
+            self.ids.append(of["id"])
+        if tag == "a":
+            self.links.append(of["href"])
+        assert tag not in ("script", "link", "img")
+        if tag == "tr":
+            self.rows.append(0)
+        if tag in ("td", "th"):
+            self.rows[-1] += int(of.get("colspan", 1))
+            self.scopes.append(of.get("scope"))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def read_page(text):
+    page = Page()
+    page.feed(text)
+    page.close()
+    assert not page.open
+    assert len(page.ids) == len(set(page.ids))
+    return page
+
+
+def test_html_is_closed_escaped_and_has_heads():
+    text = write([EVIL], format="html")
+    page = read_page(text)
+    assert page.rows == [4, 3, 4, 4, 4, 4, 4, 4, 4]  # the first head spans two rows
+    assert page.scopes.count("row") == 4
+    assert "<b>&amp;</b> | *s* \\x" in "".join(page.text)
+    assert '<strong class="best">1.0</strong> <small>[0.5, 1.5]</small>' in text
+    assert "prefers-color-scheme: dark" in text
+    assert "http" not in text  # needs nothing else
+
+
+def test_html_links_lead_to_every_table():
+    scores = [score("a", 0.5), score("b", 0.6, bench="new", metric="points")]
+    page = read_page(report(scores, format="html"))
+    assert page.links == [f"#{made.key}" for made in tables(scores)]
+    assert {link.removeprefix("#") for link in page.links} <= set(page.ids)
+
+
+def test_every_format_can_write_nothing_and_everything():
+    for form in FORMATS:
+        assert isinstance(write([], format=form), str)
+        assert "SapBERT" in report([], format=form)
+
+
+def test_a_table_whose_rows_do_not_fit_is_refused():
+    with pytest.raises(ValueError, match="m has 1 cells"):
+        Table(key="k", title="", columns=(Column("", "a"),) * 2, rows=(Row("m", (Cell(),)),))
+
+
+def test_transposed_twice_is_the_same():
+    made = Table(
+        key="k",
+        title="t",
+        columns=(Column("", "a"), Column("", "b")),
+        rows=(Row("m", (Cell(text="1"), Cell(text="2"))), Row("n", (Cell(text="3"), Cell()))),
+    )
+    assert transposed(made, head="H").rows[1] == Row("b", (Cell(text="2"), Cell()))
+    assert transposed(transposed(made, head="H"), head=made.head) == made
