@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
@@ -112,7 +112,8 @@ class Context:
     seen: Callable[[str], bool] | None = None  # is it a term of the named training graph?
     resamples: int = 1000
     seed: int = 0
-    options: dict[str, Any] = field(default_factory=dict)  # of this bench alone
+    pinned: bool = True  # only the very files that published figures are for
+    options: dict[str, Any] = field(default_factory=dict)  # those of the run; a bench takes its own
 
 
 class Result(NamedTuple):
@@ -123,7 +124,20 @@ class Result(NamedTuple):
 class Bench(Protocol):
     """A data card and what is done with the data. One file, one line in BENCHES."""
 
-    card: Card
+    @property
+    def card(self) -> Card: ...
+
+    def found(self, data: Path, context: Context) -> bool:
+        """Whether its data is there."""
+        ...
+
+    def fingerprint(self, data: Path, context: Context) -> str:
+        """Of all data that it reads; an error where that is missing or not the right one."""
+        ...
+
+    def settings(self, context: Context) -> dict[str, Any]:
+        """The options that change its figures, with their values."""
+        ...
 
     def run(self, system: Embedding | Linker, data: Path, context: Context) -> Result:
         """All figures of `system` on the files under `data`."""
@@ -132,8 +146,3 @@ class Bench(Protocol):
     def accepts(self, system: Embedding | Linker) -> bool:
         """Whether it makes sense for this system: relation vectors need an Embedding, and so on."""
         ...
-
-
-def figures_of(results: Iterable[Result]) -> list[Figure]:
-    """All figures of several results."""
-    return [figure for result in results for figure in result.figures]

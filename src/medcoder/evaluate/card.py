@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,8 +40,16 @@ class Card:
         inside = data / (self.folder or self.name)
         return inside if inside.is_dir() else data
 
-    def check(self, data: Path) -> Path:
-        """The folder with all of its files, or an error that says what is missing or wrong."""
+    def found(self, data: Path) -> bool:
+        """Whether all that it must have is there, whatever it holds."""
+        folder = self.place(data)
+        return all(needed.optional or (folder / needed.path).exists() for needed in self.files)
+
+    def check(self, data: Path, *, pinned: bool = True) -> Path:
+        """The folder with all of its files, or an error that says what is missing or wrong.
+
+        pinned: they must also be the very files that the published figures are for
+        """
         folder = self.place(data)
         for needed in self.files:
             file = folder / needed.path
@@ -53,23 +61,39 @@ class Card:
                     file=file,
                     remedy=f"Get it from {self.origin} ({self.licence})",
                 )
-            if needed.sha256 is not None and sha256(file) != needed.sha256:
-                raise InputError(
-                    f"this is not the file that the figures of {self.title} are for: "
-                    f"its sha256 is {sha256(file)}, not {needed.sha256}",
-                    file=file,
-                    remedy=f"Get it again from {self.origin}, or use the bench `custom`",
-                )
+            if needed.columns:
+                check_header(file, needed.columns)
+            if pinned:
+                self._check_content(file, needed)
         return folder
 
-    def fingerprint(self, data: Path) -> str:
-        """Of the content of all its files that are there."""
-        folder, digest = self.check(data), hashlib.sha256()
-        for needed in self.files:
-            file = folder / needed.path
-            if file.is_file():
-                digest.update(f"{needed.path} {sha256(file)}\n".encode())
-        return digest.hexdigest()[:16]
+    def _check_content(self, file: Path, needed: Needed) -> None:
+        remedy = (
+            f"Get it again from {self.origin}. To run on it as it is, allow other data, "
+            "and do not compare the figures with those of others"
+        )
+        if needed.rows is not None and (rows := count_rows(file)) != needed.rows:
+            raise InputError(
+                f"it has {rows:,} rows, and the figures of {self.title} are for {needed.rows:,}",
+                file=file,
+                remedy=remedy,
+            )
+        if needed.sha256 is not None and (found := sha256(file)) != needed.sha256:
+            raise InputError(
+                f"this is not the file that the figures of {self.title} are for: "
+                f"its sha256 is {found}, not {needed.sha256}",
+                file=file,
+                remedy=remedy,
+            )
+
+
+def fingerprint(folder: Path, files: Iterable[Path]) -> str:
+    """Of the names and the content of files, in any order."""
+    digest = hashlib.sha256()
+    for file in sorted(files):
+        name = file.relative_to(folder) if file.is_relative_to(folder) else Path(file.name)
+        digest.update(f"{name.as_posix()} {sha256(file)}\n".encode())
+    return digest.hexdigest()[:16]
 
 
 def sha256(file: Path) -> str:
@@ -77,24 +101,63 @@ def sha256(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def header(file: Path) -> list[str]:
+    """Names of the columns of a table."""
+    return _lines(file)[0].split("\t")
+
+
+def check_header(file: Path, columns: Sequence[str]) -> None:
+    """All of these columns must be there."""
+    there = header(file)
+    missing = [column for column in columns if column not in there]
+    if missing:
+        raise InputError(
+            f"there is no column {missing[0]!r}; there are: {', '.join(there)}",
+            file=file,
+            row=1,
+            remedy="The first line must name the columns, separated by tabs",
+        )
+
+
+def count_rows(file: Path) -> int:
+    """Rows of a table, without the header and empty lines."""
+    return sum(map(bool, _lines(file)[1:]))
+
+
 def read_table(
-    file: Path, columns: Sequence[str], *, rows: int | None = None
+    file: Path, columns: Sequence[str], *, optional: Sequence[str] = ()
 ) -> list[tuple[str, ...]]:
     """These columns of a tab-separated table with a header; quotes are part of the text.
 
-    Fields may be missing at the end of a row only if they are not asked for.
+    `optional` columns come after the others, and are "" where the table lacks them. Fields may be
+    missing at the end of a row only if they are not asked for.
     """
-    found = list(_rows(file, columns))
-    if rows is not None and len(found) != rows:
-        raise InputError(
-            f"it has {len(found):,} rows, and the figures are for {rows:,}",
-            file=file,
-            remedy="Get the file again, or use the bench `custom`",
-        )
-    return found
+    check_header(file, columns)
+    return list(_rows(file, columns, optional))
 
 
-def _rows(file: Path, columns: Sequence[str]) -> Iterator[tuple[str, ...]]:
+def _rows(file: Path, columns: Sequence[str], optional: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    lines = _lines(file)
+    names = lines[0].split("\t")
+    places = [names.index(column) for column in columns]
+    extra = [names.index(column) if column in names else -1 for column in optional]
+    last = max([*places, *extra], default=-1)
+    for number, line in enumerate(lines[1:], 2):
+        if not line:
+            continue
+        fields = line.split("\t")
+        if len(fields) <= last:
+            raise InputError(
+                f"{len(fields)} fields, where the header has {len(names)}",
+                file=file,
+                row=number,
+                remedy="Fields are separated by tabs, and quotes are part of the text",
+            )
+        fields.append("")  # what a place of -1 leads to
+        yield tuple(fields[place] for place in (*places, *extra))
+
+
+def _lines(file: Path) -> list[str]:
     try:
         text = file.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -105,26 +168,4 @@ def _rows(file: Path, columns: Sequence[str]) -> Iterator[tuple[str, ...]]:
             file=file,
             remedy="Convert it to UTF-8",
         ) from None
-    lines = text.replace("\r\n", "\n").split("\n")  # splitlines breaks at U+2028 too
-    header = lines[0].split("\t")
-    missing = [column for column in columns if column not in header]
-    if missing:
-        raise InputError(
-            f"there is no column {missing[0]!r}; there are: {', '.join(header)}",
-            file=file,
-            row=1,
-            remedy="The first line must name the columns, separated by tabs",
-        )
-    places = [header.index(column) for column in columns]
-    for number, line in enumerate(lines[1:], 2):
-        if not line:
-            continue
-        fields = line.split("\t")
-        if len(fields) <= max(places):
-            raise InputError(
-                f"{len(fields)} fields, where the header has {len(header)}",
-                file=file,
-                row=number,
-                remedy="Fields are separated by tabs, and quotes are part of the text",
-            )
-        yield tuple(fields[place] for place in places)
+    return text.replace("\r\n", "\n").split("\n")  # splitlines breaks at U+2028 too

@@ -1,0 +1,25 @@
+"""Cadec."""
+
+from medcoder.evaluate.card import Card
+from medcoder.evaluate.tasks.concepts import Linking
+from medcoder.evaluate.tasks.queries import two_tables
+
+BENCH = Linking(
+    Card(
+        name="cadec",
+        title="Cadec",
+        about=(
+            "Patients' words for side effects, from a forum, to SNOMED CT: the folds that were "
+            "published with the paper's code, 2,159 queries over all folds and 181 concepts with "
+            "one name each. acc@k is the unweighted mean of the five folds."
+        ),
+        origin="the folder test/cadec/data/cadec of GanjinZero/CODER on GitHub, put into two tables",
+        licence="CSIRO data licence",
+        files=two_tables(
+            queries=(10_795, "938a8d15e99593c6f3c1f103a8ec6c03a453b977d1094727a242d5a62b25c2d7"),
+            dictionary=(181, "23c7e3dc4b0cfbb2d7130bb1562d274986b938ec009df48315b04da50e5446b2"),
+        ),
+        metrics=("acc@1", "acc@3"),
+        reference="Karimi et al. 2015, Cadec: a corpus of adverse drug event annotations",
+    )
+)

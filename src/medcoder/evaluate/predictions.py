@@ -1,0 +1,60 @@
+"""What each query got, on disk: OUT/predictions/EMBEDDING/BENCH.jsonl, a line for each query."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from medcoder.errors import InputError
+from medcoder.evaluate.base import Prediction
+
+FOLDER = "predictions"
+_UNSAFE = re.compile(r"[^\w.,=+ -]+")
+
+
+def predictions_file(out: Path, embedding: str, bench: str) -> Path:
+    """Where they lie; a name that is no file name is changed to one."""
+    return out / FOLDER / (_UNSAFE.sub("_", embedding).strip(". ") or "_") / f"{bench}.jsonl"
+
+
+def write_predictions(file: Path, predictions: Iterable[Prediction]) -> None:
+    """Replace the file by these, at once."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_name(f".{file.name}.{os.getpid()}")
+    with partial.open("w", encoding="utf-8") as stream:
+        for prediction in predictions:
+            stream.write(json.dumps(prediction._asdict(), ensure_ascii=False) + "\n")
+        stream.flush()
+        os.fsync(stream.fileno())
+    partial.replace(file)
+
+
+def read_predictions(file: Path) -> list[Prediction]:
+    """All of a file."""
+    if not file.exists():
+        raise InputError(
+            "there are no predictions",
+            file=file,
+            remedy="Make them with: medcoder bench run; scores of pairs and types have none",
+        )
+    text = file.read_text(encoding="utf-8")
+    return [
+        _prediction(file, row, line) for row, line in enumerate(text.split("\n"), 1) if line.strip()
+    ]
+
+
+def _prediction(file: Path, row: int, line: str) -> Prediction:
+    try:
+        entry = json.loads(line)
+        lists = {name: tuple(entry.pop(name)) for name in ("concepts", "names", "scores")}
+        return Prediction(**entry, **lists)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InputError(
+            f"it is not a prediction: {error}",
+            file=file,
+            row=row,
+            remedy="Remove the file and run the bench again",
+        ) from None

@@ -1,0 +1,83 @@
+"""DDBRC: the relation of two concepts, told from their vectors by a linear classifier."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from medcoder.errors import InputError
+from medcoder.evaluate.base import Context, Embedding, Linker, Prediction, Result
+from medcoder.evaluate.card import read_table
+from medcoder.evaluate.metrics import mean
+from medcoder.evaluate.tasks.base import Task, figure
+
+TRAIN, TEST = "train.tsv", "test.tsv"
+COLUMNS = ("head", "relation", "tail")
+EPOCHS = 50  # appendix of the paper
+MODES = {"frozen": False, "fine-tuned": True}
+_TRAINABLE = ("contextual", "word", "concept")
+
+Triplet = tuple[str, str, str, str, str]  # head, relation, tail, id of the head, id of the tail
+
+
+@dataclass(frozen=True)
+class Relations(Task):
+    """Accuracy of softmax(W [e_h; e_t] + b), with the vectors as they are and trained along."""
+
+    def settings(self, context: Context) -> dict[str, Any]:
+        return {
+            "epochs": int(context.options.get("epochs", EPOCHS)),
+            "modes": list(context.options.get("modes", MODES)),
+        }
+
+    def run(self, system: Embedding | Linker, data: Path, context: Context) -> Result:
+        from medcoder.evaluate.relation_classifier import classify
+
+        assert not isinstance(system, Linker)
+        folder, settings = self.card.check(data, pinned=context.pinned), self.settings(context)
+        train, test = (read_triplets(folder / name) for name in (TRAIN, TEST))
+        figures, predictions = [], []
+        for mode in settings["modes"]:
+            if MODES[mode] and system.kind not in _TRAINABLE:
+                continue
+            found = classify(
+                system,
+                train,
+                test,
+                fine_tune=MODES[mode],
+                epochs=settings["epochs"],
+                seed=context.seed,
+                progress=context.progress,
+            )
+            estimate = mean(found.correct, resamples=context.resamples, seed=context.seed)
+            figures.append(figure(mode, "accuracy", estimate, len(test)))
+            predictions += [
+                _prediction(mode, triplet, label)
+                for triplet, label in zip(test, found.predicted, strict=True)
+            ]
+        return Result(figures, predictions)
+
+
+def _prediction(mode: str, triplet: Triplet, predicted: str) -> Prediction:
+    head, relation, tail, *_ = triplet
+    return Prediction(
+        query=f"{head} -> {tail}",
+        language="",
+        split=mode,
+        gold=relation,
+        gold_names=relation,
+        concepts=(predicted,),
+        names=(predicted,),
+        scores=(),
+        seen=False,
+    )
+
+
+def read_triplets(file: Path) -> list[Triplet]:
+    rows = read_table(file, COLUMNS, optional=("head_id", "tail_id"))
+    if not rows:
+        raise InputError("it has no triplets", file=file, remedy="Add a row for each triplet")
+    return [
+        (head, relation, tail, head_id, tail_id) for head, relation, tail, head_id, tail_id in rows
+    ]
