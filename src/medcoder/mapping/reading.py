@@ -11,7 +11,7 @@ from medcoder.mapping.base import Candidate, Decision, Equivalence, Event, Mappi
 from medcoder.types import Code
 
 _BATCH = 1000  # rows that are held at a time
-_VARIABLES = 500  # of one statement
+VARIABLES = 500  # of one statement
 
 # Statuses follow from what is stored: nothing has to be rewritten when the threshold moves.
 STATUS = """CASE
@@ -90,8 +90,8 @@ def _mapping(row: Sequence[Any], candidates: dict[int, tuple[Candidate, ...]]) -
 def _candidates(base: sqlite3.Connection, strings: set[int]) -> dict[int, tuple[Candidate, ...]]:
     found: dict[int, list[Candidate]] = {}
     wanted = sorted(strings)
-    for start in range(0, len(wanted), _VARIABLES):
-        some = wanted[start : start + _VARIABLES]
+    for start in range(0, len(wanted), VARIABLES):
+        some = wanted[start : start + VARIABLES]
         marks = ",".join("?" * len(some))
         query = f"{_CANDIDATES} WHERE string IN ({marks}) ORDER BY string, rank"
         for string, *row in base.execute(query, some):

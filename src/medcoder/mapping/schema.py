@@ -22,11 +22,13 @@ CREATE TABLE scopes (id INTEGER PRIMARY KEY, value TEXT NOT NULL UNIQUE);
 CREATE TABLE strings (
     id INTEGER PRIMARY KEY,
     text TEXT NOT NULL,
-    scope INTEGER NOT NULL REFERENCES scopes,
+    hint TEXT NOT NULL,  -- what re-ranks its candidates
+    scope INTEGER NOT NULL REFERENCES scopes,  -- what restricts them
     mapped INTEGER NOT NULL DEFAULT 0,  -- the run of the machine that mapped it last; 0: none
     answered INTEGER NOT NULL DEFAULT 0,  -- 0: the machine abstained
     confidence REAL NOT NULL DEFAULT 0,
-    UNIQUE (text, scope)
+    earlier TEXT,  -- the first candidate of the run before
+    UNIQUE (text, hint, scope)
 );
 CREATE INDEX waiting ON strings (mapped, scope, id);
 CREATE TABLE candidates (

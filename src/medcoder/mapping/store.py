@@ -33,7 +33,7 @@ class Project:
     def __init__(self, file: Path, base: sqlite3.Connection, wait: float) -> None:
         """Use `Project.open`."""
         self.path = file
-        self._base, self._wait = base, wait
+        self.base, self._wait = base, wait  # the connection: for this room only
 
     @classmethod
     def open(cls, path: str | Path, *, wait: float = WAIT) -> Self:
@@ -53,7 +53,7 @@ class Project:
 
     def close(self) -> None:
         with guarded(self.path):
-            self._base.close()
+            self.base.close()
 
     def __enter__(self) -> Self:
         return self
@@ -72,7 +72,7 @@ class Project:
     def __len__(self) -> int:
         """Number of rows."""
         with guarded(self.path):
-            return int(self._base.execute("SELECT count(*) FROM rows").fetchone()[0])
+            return int(self.base.execute("SELECT count(*) FROM rows").fetchone()[0])
 
     # What it holds
 
@@ -80,14 +80,22 @@ class Project:
     def meta(self) -> dict[str, Any]:
         """What it was made of and how; the keys are listed in `medcoder.mapping.base`."""
         with guarded(self.path):
-            found = self._base.execute("SELECT key, value FROM meta").fetchall()
+            found = self.base.execute("SELECT key, value FROM meta").fetchall()
         return {key: json.loads(value) for key, value in found if key != "header"}
+
+    def put(self, **values: Any) -> None:
+        """Set entries of the meta data."""
+        with self.transaction():
+            self.base.executemany(
+                "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = ?2",
+                [(key, json.dumps(value, ensure_ascii=False)) for key, value in values.items()],
+            )
 
     @property
     def header(self) -> tuple[str, ...]:
         """Columns of the input."""
         with guarded(self.path):
-            row = self._base.execute("SELECT value FROM meta WHERE key = 'header'").fetchone()
+            row = self.base.execute("SELECT value FROM meta WHERE key = 'header'").fetchone()
         return tuple(json.loads(row[0])) if row else ()
 
     def mappings(self, status: Status | None = None) -> Iterator[Mapping]:
@@ -102,13 +110,13 @@ class Project:
         """The mapping of one source term, at its first row."""
         term = self._term(where)
         with guarded(self.path):
-            [found] = reading.rows(self._base, terms=True, where="WHERE t.id = ?", values=[term])
+            [found] = reading.rows(self.base, terms=True, where="WHERE t.id = ?", values=[term])
         return found
 
     def find(self, text: str, code: str | None = None) -> list[int]:
         """First row numbers of the source terms with this text, and this code if given."""
         with guarded(self.path):
-            found = self._base.execute(
+            found = self.base.execute(
                 "SELECT first FROM terms WHERE text = ? AND code = ifnull(?, code) ORDER BY first",
                 [deciding.as_text(text), code],
             ).fetchall()
@@ -119,7 +127,7 @@ class Project:
         query = f"""SELECT {reading.STATUS} AS status, count(*), sum(t.rows), sum(t.count)
             FROM terms t JOIN strings s ON s.id = t.string GROUP BY status"""
         with guarded(self.path):
-            found = {row[0]: row[1:] for row in self._base.execute(query)}
+            found = {row[0]: row[1:] for row in self.base.execute(query)}
         return {
             status: dict(zip(("terms", "rows", "count"), found.get(status, (0, 0, 0)), strict=True))
             for status in STATUSES
@@ -132,10 +140,15 @@ class Project:
         return self._stream(terms, where, [status] if status else [])
 
     def _stream(self, terms: bool, where: str, values: list[str]) -> Iterator[Mapping]:
-        # A connection of its own sees the project as it is now, whatever is decided meanwhile.
+        with self.snapshot() as base:
+            yield from reading.rows(base, terms=terms, where=where, values=values)
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[sqlite3.Connection]:
+        """A connection that sees the project as it is now, whatever is decided meanwhile."""
         with guarded(self.path), contextlib.closing(connect(self.path, wait=self._wait)) as base:
             base.execute("BEGIN")
-            yield from reading.rows(base, terms=terms, where=where, values=values)
+            yield base
 
     # Decisions
 
@@ -161,7 +174,7 @@ class Project:
         """
         choice = deciding.choice(concept, name, codes, equivalence, who, note, when)
         with self.transaction():
-            return deciding.decide(self._base, self._term(where), choice, expected_version)
+            return deciding.decide(self.base, self._term(where), choice, expected_version)
 
     def undo(
         self,
@@ -176,35 +189,35 @@ class Project:
         Without a term, it is the last decision of `who`.
         """
         with self.transaction():
-            term = deciding.last_decided(self._base, who) if where is None else self._term(where)
-            deciding.undo(self._base, term, who, note, expected_version)
-            return deciding.last_event(self._base, term)
+            term = deciding.last_decided(self.base, who) if where is None else self._term(where)
+            deciding.undo(self.base, term, who, note, expected_version)
+            return deciding.last_event(self.base, term)
 
     def history(self, where: int | str | None = None) -> Iterator[Event]:
         """All that was decided, undone and flagged, oldest first; of one source term or of all."""
         condition, values = "", []
         if where is not None:
             condition, values = "WHERE v.term = ?", [self._term(where)]
-        with guarded(self.path), contextlib.closing(connect(self.path, wait=self._wait)) as base:
+        with self.snapshot() as base:
             yield from reading.events(base, condition, values)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """Decisions made inside are kept together, or none of them."""
-        with transaction(self._base, self.path):
+        with transaction(self.base, self.path):
             yield
 
     def verify(self) -> None:
         """Read the whole file; an error says that it is damaged."""
         with guarded(self.path):
-            found = self._base.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            found = self.base.execute("PRAGMA integrity_check(1)").fetchone()[0]
         if found != "ok":
             raise ArtefactError(f"{self.path} is damaged ({found}). Take it from a backup")
 
     def _term(self, where: int | str) -> int:
         with guarded(self.path):
             if isinstance(where, int):
-                row = self._base.execute("SELECT term FROM rows WHERE number = ?", [where])
+                row = self.base.execute("SELECT term FROM rows WHERE number = ?", [where])
                 found = row.fetchone()
                 if found is None:
                     raise NotFound(

@@ -1,0 +1,185 @@
+"""Rows of a table into the project file, a batch at a time."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import OrderedDict, defaultdict
+from collections.abc import Hashable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from medcoder.errors import InputError
+from medcoder.mapping.base import Role
+from medcoder.mapping.deciding import as_text
+from medcoder.mapping.mapper import Mapper
+from medcoder.mapping.settings import Columns, Settings
+from medcoder.mapping.tables.base import Row
+from medcoder.text import clean, language_tag
+
+_KEPT = 50_000  # terms whose numbers are at hand
+_VALUES = 50  # unknown values of a context column that are listed
+OTHERS = "(others)"
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Recent(OrderedDict[K, V], Generic[K, V]):
+    """The last few entries that were asked for."""
+
+    def recall(self, key: K) -> V | None:
+        if key not in self:
+            return None
+        self.move_to_end(key)
+        return self[key]
+
+    def keep(self, key: K, value: V) -> V:
+        self[key] = value
+        if len(self) > _KEPT:
+            self.popitem(last=False)
+        return value
+
+
+class Scope(NamedTuple):
+    """What the context of a row makes of it."""
+
+    number: int  # of the restriction
+    hint: str  # re-ranks
+    unknown: tuple[tuple[str, str], ...]  # columns and values that say nothing to us
+
+
+class Adder:
+    """Adds rows; distinct terms and strings get their numbers from the file."""
+
+    def __init__(
+        self,
+        base: sqlite3.Connection,
+        columns: Columns,
+        settings: Settings,
+        mapper: Mapper,
+        *,
+        file: str | None,
+        unknown: dict[str, dict[str, int]],
+    ) -> None:
+        self._base, self._columns, self._settings = base, columns, settings
+        self._mapper, self._file = mapper, file
+        self._terms: Recent[tuple[str, ...], int] = Recent()
+        self._scopes: Recent[tuple[str, ...], Scope] = Recent()
+        self.unknown = unknown  # {column: {value: rows}}
+
+    def add(self, first: int, rows: Sequence[Row]) -> int:
+        """Add rows, numbered from `first`; says how many had a wrong number of fields."""
+        stored = []
+        sums: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
+        bad = 0
+        for number, row in enumerate(rows, first):
+            term = self._term(number, row)
+            count = self._count(number, row)
+            stored.append((number, term, count, json.dumps(row.fields, ensure_ascii=False)))
+            sums[term][0] += 1
+            sums[term][1] += count
+            bad += not row.whole
+        self._base.executemany("INSERT INTO rows VALUES (?, ?, ?, ?)", stored)
+        self._base.executemany(
+            "UPDATE terms SET rows = rows + ?, count = count + ? WHERE id = ?",
+            [(*sum_, term) for term, sum_ in sums.items()],
+        )
+        return bad
+
+    def forget(self) -> None:
+        """A transaction was rolled back: numbers may be of rows that are not there."""
+        self._terms.clear()
+        self._scopes.clear()
+
+    def _term(self, number: int, row: Row) -> int:
+        columns, fields = self._columns, row.fields
+        # The fields of a broken row may stand in the wrong columns.
+        text = as_text(fields[columns.text]) if row.whole else ""
+        code = fields[columns.code].strip() if columns.code is not None else ""
+        language = fields[columns.language].strip() if columns.language is not None else ""
+        language = language_tag(language)
+        context = tuple(clean(fields[place]) for place, _, _ in columns.context)
+        scope = self._scope(context)
+        for column, value in scope.unknown:
+            _count_value(self.unknown.setdefault(column, {}), value)
+        key = (text, code, language, *context)
+        found = self._terms.recall(key)
+        if found is not None:
+            return found
+        named = {
+            name: value
+            for (_, name, _), value in zip(columns.context, context, strict=True)
+            if value
+        }
+        stored = json.dumps(named, ensure_ascii=False, sort_keys=True)
+        string = self._number("strings", text=text, hint=scope.hint, scope=scope.number)
+        term = self._number(
+            "terms", text=text, code=code, language=language, context=stored,
+            extra={"string": string, "first": number},
+        )  # fmt: skip
+        return self._terms.keep(key, term)
+
+    def _scope(self, context: tuple[str, ...]) -> Scope:
+        found = self._scopes.recall(context)
+        if found is not None:
+            return found
+        only: dict[str, list[str]] = {"vocabulary": list(self._settings.vocabularies)}
+        hints, unknown = [], []
+        for (_, column, role), value in zip(self._columns.context, context, strict=True):
+            if not value:
+                continue
+            if role == "hint":
+                hints.append(value)
+                continue
+            known = self._known(role, value)
+            if known:
+                only[role] = sorted(known)
+            else:
+                unknown.append((column, value))
+        value = json.dumps({role: names for role, names in sorted(only.items()) if names})
+        scope = Scope(self._number("scopes", value=value), " ".join(hints), tuple(unknown))
+        return self._scopes.keep(context, scope)
+
+    def _known(self, role: Role, value: str) -> list[str]:
+        """The value, or those of its parts between | and ; that there are."""
+        if self._mapper.knows(role, value):
+            return [value]
+        parts = (part.strip() for part in value.replace(";", "|").split("|"))
+        return [part for part in parts if part and self._mapper.knows(role, part)]
+
+    def _number(self, table: str, *, extra: dict[str, Any] | None = None, **key: Any) -> int:
+        """The number of an entry, which is added if it is new."""
+        where = " AND ".join(f"{name} = ?" for name in key)
+        found = self._base.execute(f"SELECT id FROM {table} WHERE {where}", [*key.values()])
+        row = found.fetchone()
+        if row is not None:
+            return int(row[0])
+        values = key | (extra or {})
+        names, marks = ", ".join(values), ", ".join("?" * len(values))
+        added = self._base.execute(
+            f"INSERT INTO {table} ({names}) VALUES ({marks})", [*values.values()]
+        )
+        assert added.lastrowid is not None
+        return added.lastrowid
+
+    def _count(self, number: int, row: Row) -> int:
+        place = self._columns.count
+        text = row.fields[place].strip() if place is not None and row.whole else ""
+        if not text:
+            return 1
+        try:
+            count = float(text.replace(",", "").replace("_", "x"))
+            if count < 0 or not count.is_integer():
+                raise ValueError
+        except (ValueError, OverflowError) as error:
+            raise InputError(
+                f"the count of data row {number:,} is {text!r}", file=self._file,
+                remedy="Counts must be whole numbers, or empty for one",
+            ) from error  # fmt: skip
+        return int(count)
+
+
+def _count_value(values: dict[str, int], value: str) -> None:
+    if value not in values and len(values) >= _VALUES:
+        value = OTHERS
+    values[value] = values.get(value, 0) + 1

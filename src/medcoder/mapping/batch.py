@@ -1,0 +1,216 @@
+"""Map a table: read it into a project, look every string up once, say what may be trusted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from medcoder import __version__
+from medcoder.errors import ArtefactError, UsageError
+from medcoder.mapping import results
+from medcoder.mapping.adding import Adder
+from medcoder.mapping.base import Role
+from medcoder.mapping.deciding import now
+from medcoder.mapping.looking import look_up
+from medcoder.mapping.mapper import IndexMapper, Mapper
+from medcoder.mapping.promise import promise
+from medcoder.mapping.results import Mapped
+from medcoder.mapping.settings import Columns, Settings, differences
+from medcoder.mapping.store import Project, place
+from medcoder.mapping.tables import Reading, Table, open_table
+
+if TYPE_CHECKING:
+    from medcoder.normalize import Normalizer
+
+Progress = Callable[[str, int, int], None]
+_BATCH = 10_000  # rows of a transaction
+_OF_THE_MACHINE = ("terminology", "model")
+
+
+def map_table(
+    source: Any,
+    *,
+    column: str,
+    out: str | Path,
+    normalizer: Normalizer | Mapper | None = None,
+    code: str = "",
+    count: str = "",
+    language: str = "",
+    context: Mapping[str, Role] | None = None,
+    top: int = 5,
+    vocabularies: Collection[str] = (),
+    precision: float = 0.98,
+    source_vocabulary: Mapping[str, str] | None = None,
+    encoding: str | None = None,
+    delimiter: str | None = None,
+    sheet: str | None = None,
+    keep_bad_rows: bool = False,
+    progress: Progress | None = None,
+) -> Mapped:
+    """Map a column of a table; the folder `out` gets the project, the results and a report.
+
+    If it was interrupted, the same call goes on where it was. If it is done, the same call writes
+    results and report again, with what people decided since.
+
+    source: a path (CSV, TSV, XLSX, Parquet), or a frame of pandas, polars or Arrow
+    column: holds the strings; code, count, language: columns that hold their local code, how
+        often they occur, and their language, which is kept and restricts nothing
+    normalizer: by default that of the embedded index
+    context: role by column. "type", "vocabulary" and "language" restrict the answers for a row to
+        what the column says, which may be several between |; "hint" (a unit, a specimen)
+        re-ranks them. Values that the index does not know are counted, and restrict nothing.
+    top: candidates of a row; vocabularies: only concepts with a code in one of these
+    precision: of automatic mappings; `medcoder.mapping.promise` says what that means
+    source_vocabulary: name, uri and version of the local codes, for exports
+    encoding, delimiter, sheet: how to read the file, where its format leaves that open
+    keep_bad_rows: take rows with a wrong number of fields, unmapped, instead of stopping
+    """
+    settings = Settings(
+        column=column, code=code, count=count, language=language, context=dict(context or {}),
+        top=top, vocabularies=tuple(vocabularies), precision=precision,
+    )  # fmt: skip
+    reading = Reading(
+        encoding=encoding, delimiter=delimiter, sheet=sheet, keep_bad_rows=keep_bad_rows
+    )
+    table = open_table(source, reading)
+    columns = Columns.of(table, settings)
+    mapper = as_mapper(normalizer)
+    # Checks the names of the vocabularies before anything is made.
+    list(_ask_nothing(mapper, settings))
+    start = time.perf_counter()
+    with Project.create(out) as project:
+        _begin(project, table, settings, mapper, dict(source_vocabulary or {}))
+        rows = _read(project, table, columns, settings, mapper, progress)
+        strings = look_up(project, mapper, top=top, run=project.meta["run"], progress=progress)
+        finish(project, precision)
+        seconds = time.perf_counter() - start
+        timing = {"seconds": seconds, "rows": rows, "strings": strings}
+        file = results.write(project, table, place(out).parent, progress)
+        report(project, timing)
+    return Mapped(path=place(out), file=file, source=source, table=table)
+
+
+def as_mapper(normalizer: Normalizer | Mapper | None) -> Mapper:
+    """A normaliser as mapping sees it; without one, that of the embedded index."""
+    from medcoder.normalize import Normalizer
+
+    if normalizer is None:
+        normalizer = Normalizer.load()
+    return IndexMapper(normalizer) if isinstance(normalizer, Normalizer) else normalizer
+
+
+def finish(project: Project, precision: float) -> None:
+    """All strings are mapped: choose the threshold."""
+    made = promise(project, precision)
+    project.put(**made, complete=True, settled=project.meta["run"], updated=now())
+
+
+def report(project: Project, timing: dict[str, float]) -> None:
+    """Write the report beside the project."""
+    try:
+        from medcoder.mapping.report import write_report
+    except ModuleNotFoundError:
+        return
+    write_report(project, project.path.parent, timing)
+
+
+def _ask_nothing(mapper: Mapper, settings: Settings) -> Any:
+    return mapper.normalize_many(
+        [], top=1, types=None, vocabularies=settings.vocabularies or None, languages=None
+    )
+
+
+def _begin(
+    project: Project,
+    table: Table,
+    settings: Settings,
+    mapper: Mapper,
+    vocabulary: dict[str, str],
+) -> None:
+    """Say in a new project what it is of; in one that exists, check that it is of the same."""
+    wanted = {"sha256": table.fingerprint(), **settings.as_meta(), **mapper.describe()}
+    with project.transaction():
+        known = project.meta
+        if known:
+            _check_same(project, known, wanted)
+        else:
+            made = now()
+            project.put(
+                **wanted,
+                header=table.header,
+                file=table.name,
+                format=table.format,
+                source_vocabulary={"name": "", "uri": "", "version": ""} | vocabulary,
+                medcoder=__version__,
+                created=made,
+                updated=made,
+                precision=settings.precision,
+                threshold=None,
+                expected={"terms": None, "rows": None, "count": None},
+                unknown_context={},
+                bad_rows=0,
+                rows=0,
+                read=False,
+                run=1,
+                settled=0,
+                complete=False,
+            )
+
+
+def _check_same(project: Project, known: dict[str, Any], wanted: dict[str, Any]) -> None:
+    if known.get("refreshing"):
+        raise UsageError(
+            f"a refresh of {project.path.parent} is not done. Go on with it first: medcoder map "
+            f"refresh {project.path.parent}"
+        )
+    reasons = differences(known, wanted)
+    if not reasons:
+        return
+    changed = [key for key in wanted if known.get(key) != wanted[key]]
+    if set(changed) <= set(_OF_THE_MACHINE):
+        remedy = f"Bring it up to date with: medcoder map refresh {project.path.parent}"
+        if not known["complete"]:
+            remedy = "Choose another folder for --out, or use the index that it was begun with"
+    else:
+        remedy = "Choose another folder for --out"
+    raise UsageError(
+        f"{project.path.parent} holds a project that cannot be gone on with: "
+        f"{'; '.join(reasons)}. {remedy}"
+    )
+
+
+def _read(
+    project: Project,
+    table: Table,
+    columns: Columns,
+    settings: Settings,
+    mapper: Mapper,
+    progress: Progress | None,
+) -> int:
+    """Add the rows that are not in the project yet; says how many there were."""
+    meta = project.meta
+    done = before = int(meta["rows"])
+    if meta["read"]:
+        return 0
+    adder = Adder(
+        project.base, columns, settings, mapper, file=table.name or None,
+        unknown=meta["unknown_context"],
+    )  # fmt: skip
+    bad = meta["bad_rows"]
+    stream = table.rows(skip=done)
+    while rows := list(islice(stream, _BATCH)):
+        with project.transaction():
+            if project.meta["rows"] != done:
+                raise ArtefactError(
+                    f"another process is mapping into {project.path.parent}. Wait until it is done"
+                )
+            bad += adder.add(done + 1, rows)
+            done += len(rows)
+            project.put(rows=done, bad_rows=bad, unknown_context=adder.unknown)
+        if progress is not None:
+            progress("reading", done, max(table.size(), done))
+    project.put(read=True)
+    return done - before

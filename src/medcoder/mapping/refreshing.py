@@ -1,0 +1,114 @@
+"""Bring a project up to date with a new terminology or model; decisions stay as they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from medcoder.errors import UsageError
+from medcoder.mapping import deciding
+from medcoder.mapping.batch import as_mapper, finish
+from medcoder.mapping.looking import look_up
+from medcoder.mapping.mapper import Mapper
+from medcoder.mapping.schema import guarded
+from medcoder.mapping.store import Project
+
+if TYPE_CHECKING:
+    from medcoder.normalize import Normalizer
+
+Progress = Callable[[str, int, int], None]
+WHO = "medcoder refresh"
+REASONS = ("gone", "renamed", "no longer first", "new")
+_DECIDED = """SELECT t.id, e.concept, e.name, s.earlier, c.concept, c.name, s.answered, s.confidence
+    FROM terms t JOIN events e ON e.id = t.decision JOIN strings s ON s.id = t.string
+    LEFT JOIN candidates c ON c.string = s.id AND c.rank = 1"""
+
+
+class _Decided(NamedTuple):
+    term: int
+    concept: str | None
+    name: str
+    earlier: str | None  # the first candidate before
+    first: str | None  # and now
+    first_name: str | None
+    answered: int
+    confidence: float
+
+
+def refresh(
+    project: Project,
+    normalizer: Normalizer | Mapper | None = None,
+    *,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Map every string anew and flag the decisions that need another look.
+
+    A decision is flagged, and never changed, if its target is gone from the terminology, has
+    another name, or was the first candidate and is no longer; one of "no match", if something is
+    found now that would be mapped automatically. If interrupted, the same call goes on.
+
+    Gives the number of decisions, and of those flagged by reason.
+    """
+    mapper = as_mapper(normalizer)
+    meta = project.meta
+    if not meta.get("read"):
+        raise UsageError(
+            f"{project.path.parent} is not read to its end yet. Run the medcoder map command that "
+            "made it again"
+        )
+    described = mapper.describe()
+    begun = meta.get("refreshing")
+    if begun != described:
+        # Strings of a refresh with another index that was broken off are mapped again.
+        project.put(refreshing=described, run=meta["run"] + 1, complete=False, threshold=None)
+        meta = project.meta
+    look_up(project, mapper, top=meta["top"], run=meta["run"], progress=progress)
+    with project.transaction():
+        finish(project, meta["precision"])
+        found = _flag(project, mapper)
+        project.put(**described, refreshing=None, refreshed=_last_event(project))
+    return found
+
+
+def _flag(project: Project, mapper: Mapper) -> dict[str, Any]:
+    threshold = project.meta["threshold"]
+    flagged: Counter[str] = Counter()
+    decisions = 0
+    with guarded(project.path):
+        # As a list of those to be flagged: the query must not see what it leads to.
+        found = []
+        for row in project.base.execute(_DECIDED):
+            decisions += 1
+            one = _Decided(*row)
+            reason, words = _reason(one, mapper, threshold)
+            if reason:
+                found.append((one.term, reason, words))
+        for term, reason, words in found:
+            deciding.flag(project.base, term, words, WHO)
+            flagged[reason] += 1
+    return {"decisions": decisions, "flagged": {name: flagged[name] for name in REASONS}}
+
+
+def _reason(one: _Decided, mapper: Mapper, threshold: float | None) -> tuple[str, str]:
+    """Why a decision needs another look, in a word and in words; empty if it does not."""
+    now = f"{one.first} ({one.first_name})" if one.first else "nothing"
+    if one.concept is None:
+        likely = one.answered and threshold is not None and one.confidence >= threshold
+        if likely and one.first != one.earlier:
+            return "new", f"new: {now} is found now with a confidence of {one.confidence:.2f}"
+        return "", ""
+    name = mapper.name_of(one.concept)
+    if name is None:
+        return "gone", f"gone: {one.concept} ({one.name}) is not in the terminology any more"
+    if one.name and name != one.name:
+        return "renamed", f"renamed: {one.concept} was {one.name!r} and is {name!r} now"
+    if one.concept == one.earlier and one.concept != one.first:
+        return "no longer first", f"no longer first: {now} is before {one.concept} ({one.name})"
+    return "", ""
+
+
+def _last_event(project: Project) -> int:
+    with guarded(project.path):
+        row = project.base.execute("SELECT ifnull(max(id), 0) FROM events").fetchone()
+    return int(row[0])
