@@ -132,7 +132,7 @@ def test_pooling_decides_the_table_and_is_named_where_several_meet():
 def test_mantra_has_a_table_for_each_corpus_whatever_its_spelling():
     scores = [
         score("m", 0.7, bench="mantra", metric="f1", split=split)
-        for split in ("en/Medline", "de/Medline", "fr/Patents", "de", "de/Other")
+        for split in ("en/Medline", "de/Medline", "fr/Patents", "de", "de/Other", "unseen/de")
     ]
     made = table(scores, "mantra-medline")
     assert [column.name for column in made.columns] == ["es", "fr", "nl", "de", "en"]
@@ -142,6 +142,7 @@ def test_mantra_has_a_table_for_each_corpus_whatever_its_spelling():
     assert shown(table(scores, "mantra-patent"), "CODER_ALL(e)") == ["–", "70.8", "–", "69.0", "–"]
     assert table(scores, "mantra-other").title == "MANTRA GSC, Other: F1, %"
     assert [column.name for column in table(scores, "mantra-f1").columns] == ["de"]
+    assert table(scores, "mantra-unseen").columns == (Column("", "de"),)
 
 
 def test_mcsm_takes_names_of_types_or_their_letters_and_shows_others():
@@ -217,7 +218,7 @@ def test_the_summary_has_vocabulary_dimension_and_category():
 
 
 def test_cases_show_hits_and_answers_beside_the_quoted_ones():
-    scores = [score("m", 0.8, bench="cases", split="dorsalgia", metric="hits", n=15, width=0)]
+    scores = [score("m", 12.0, bench="cases", split="dorsalgia", metric="hits", n=15, width=0)]
     answers = {
         "m": [
             Prediction("Dorsalgie", "fr", "d", "7245", "", ("7245",), ("backache",), (0.9,), False),

@@ -13,7 +13,6 @@ from medcoder.evaluate.wrong import (
     difference_table,
     errors,
     errors_table,
-    read_predictions,
     right_at,
     sign_test,
     to_jsonl,
@@ -112,31 +111,17 @@ def test_predictions_of_other_data_cannot_be_compared(save):
         difference(one, save("b", FIRST[:3]))
 
 
-@pytest.mark.parametrize(
-    ("text", "what"),
-    [
-        ("{", "it is not a prediction"),
-        ('{"query": "q"}', "missing 8 required"),
-        ("[1]", "it is not a prediction"),
-        (json.dumps(made("q", "A", ("A", 1.0))._asdict() | {"names": []}), "not of one length"),
-    ],
-)
-def test_a_line_that_is_no_prediction_is_named(tmp_path, text, what):
+def test_a_line_that_is_no_prediction_is_named(tmp_path):
     file = tmp_path / "p.jsonl"
-    good = json.dumps(FIRST[0]._asdict())
-    file.write_text(f"{good}\n{text}\n")
-    with pytest.raises(InputError, match=what) as error:
+    file.write_text(json.dumps(FIRST[0]._asdict()) + "\n{}\n")
+    with pytest.raises(InputError, match="it is not a prediction") as error:
         errors(file)
     assert (error.value.file, error.value.row) == (str(file), 2)
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(InputError, match="there is no such file"):
+    with pytest.raises(InputError, match="there are no predictions"):
         errors(tmp_path / "none.jsonl")
-
-
-def test_predictions_round_trip(save):
-    assert read_predictions(save("a", FIRST)) == FIRST
 
 
 def test_jsonl_has_a_line_for_each(save):

@@ -7,13 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from math import comb
 from pathlib import Path
-from typing import Any
 
 from medcoder.errors import InputError
 from medcoder.evaluate.base import Prediction
+from medcoder.evaluate.predictions import read_predictions
 from medcoder.evaluate.report.table import Cell, Column, Row, Table
-
-_REMEDY = "Run the bench again"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,16 +58,6 @@ class Difference:
     p: float  # exact sign test over fixed and broken: how often chance would do as much
 
 
-def read_predictions(file: str | Path) -> list[Prediction]:
-    """All lines of a file of predictions."""
-    path = Path(file)
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except FileNotFoundError:
-        raise InputError("there is no such file", file=path, remedy=_REMEDY) from None
-    return [_prediction(path, row, text) for row, text in enumerate(lines, 1) if text.strip()]
-
-
 def right_at(prediction: Prediction) -> int | None:
     """The rank, from 1 on, of the first right answer; None if there is none.
 
@@ -95,7 +83,7 @@ def errors(
     """
     found = [
         _wrong(prediction)
-        for prediction in read_predictions(predictions)
+        for prediction in read_predictions(Path(predictions))
         if right_at(prediction) != 1
         and split in (None, prediction.split)
         and language in (None, prediction.language)
@@ -183,21 +171,6 @@ def difference_table(
 def to_jsonl(items: Iterable[Wrong | Changed]) -> str:
     """One object a line."""
     return "".join(json.dumps(asdict(item), ensure_ascii=False) + "\n" for item in items)
-
-
-def _prediction(file: Path, row: int, text: str) -> Prediction:
-    try:
-        fields: dict[str, Any] = json.loads(text)
-        made = Prediction(**fields)
-        if not len(made.concepts) == len(made.names) == len(made.scores):
-            raise ValueError("concepts, names and scores are not of one length")
-    except (ValueError, TypeError) as error:
-        raise InputError(
-            f"it is not a prediction: {error}", file=file, row=row, remedy=_REMEDY
-        ) from None
-    return made._replace(
-        concepts=tuple(made.concepts), names=tuple(made.names), scores=tuple(made.scores)
-    )
 
 
 def _wrong(prediction: Prediction) -> Wrong:

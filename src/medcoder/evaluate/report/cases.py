@@ -70,7 +70,7 @@ def _is_hits(bench: str, metric: str) -> bool:
 
 def _hit(entry: Entry, split: str) -> Cell:
     value = entry.values.get((BENCH, split, "hits"))
-    return Cell() if value is None else Cell(text=f"{round(value.value * value.n)} of {value.n}")
+    return Cell() if value is None else Cell(text=f"{value.value:.0f} of {value.n}")
 
 
 def _dorsalgia(answers: Mapping[str, Sequence[Prediction]]) -> Table:

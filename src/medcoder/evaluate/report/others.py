@@ -72,7 +72,7 @@ def _in_paper(bench: str, split: str, metric: str) -> bool:
     if bench in _LINKING:
         return split in ("all", "unseen") and metric in ("acc@1", "acc@3")
     if bench in _MANTRA:
-        return metric in ("f1", "precision", "recall", "accuracy") and split != "unseen"
+        return not (split in ("all", "unseen") and metric.startswith("acc@"))
     relations = split in ("frozen", "fine-tuned") and metric == "accuracy"
     return relations or metric.startswith("mcsm") or bench == _CASES
 
