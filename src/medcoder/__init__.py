@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from medcoder.default import default_kg as default_kg
     from medcoder.ingest import ingest as ingest
     from medcoder.kg import KG as KG
+    from medcoder.mapping import map_table as map_table
     from medcoder.normalize import Normalizer as Normalizer
     from medcoder.runtime import load_encoder as load_encoder
     from medcoder.sources import open_source as open_source
@@ -23,6 +24,7 @@ _HOMES = {
     "load_encoder": "medcoder.runtime",
     "default_kg": "medcoder.default",
     "ingest": "medcoder.ingest",
+    "map_table": "medcoder.mapping",
     "open_source": "medcoder.sources",
 }
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "default_kg",
     "ingest",
     "load_encoder",
+    "map_table",
     "open_source",
 ]
 

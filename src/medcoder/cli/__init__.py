@@ -9,13 +9,15 @@ from typing import Annotated
 import typer
 
 from medcoder import __version__
-from medcoder.cli import embed, export, index, kg, normalize, terms, train
+from medcoder.cli import bench, embed, export, index, kg, map, normalize, terms, train
 from medcoder.cli.run import EXIT_CODES
 
 EXAMPLES = """
 [bold]Examples[/bold]
 
   medcoder normalize "heart attack" "dolor de espalda"
+
+  medcoder map ward.csv --column diagnosis --out ward
 
   medcoder kg find "heart attack"
 
@@ -33,11 +35,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command(epilog=normalize.EXAMPLES)(normalize.normalize)
+app.add_typer(map.app, name="map")
 app.add_typer(terms.app, name="terms")
 app.add_typer(index.app, name="index")
 app.add_typer(kg.app, name="kg")
 app.command(epilog=embed.EXAMPLES)(embed.embed)
 app.command()(train.train)
+app.add_typer(bench.app, name="bench")
 app.command(epilog=export.EXAMPLES)(export.export)
 
 

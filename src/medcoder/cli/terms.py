@@ -57,8 +57,8 @@ def add(
         terms = _read(parse.place(file))
     else:
         terms = [CustomTerm(term or "", concept or "", language or "")]
-    table = _table(index)
-    with opened.opened_graph(_graph(index)) as graph:
+    table = custom_terms(index)
+    with opened.opened_graph(graph_of(index)) as graph:
         added = add_terms(table, graph, terms)
     if as_json:
         print_json({"added": added, "known": len(terms) - added, "file": str(table)})
@@ -73,7 +73,7 @@ def list_terms(index: Index = None, as_json: AsJson = False) -> None:
     """List your own terms, and say which are of concepts that the graph lacks."""
     from medcoder.normalize.overlay import read_terms
 
-    place = _table(index)
+    place = custom_terms(index)
     terms = read_terms(place)
     if not terms:
         if as_json:
@@ -81,7 +81,7 @@ def list_terms(index: Index = None, as_json: AsJson = False) -> None:
         else:
             line(f"no terms in {place}", console=errors())
         raise typer.Exit(NOTHING_FOUND)
-    with opened.opened_graph(_graph(index)) as graph:
+    with opened.opened_graph(graph_of(index)) as graph:
         entries = [_entry(graph, one) for one in terms]
     if as_json:
         print_json(entries)
@@ -106,7 +106,7 @@ def remove(
     """Remove a term of your own, whatever its case, accents and punctuation."""
     from medcoder.normalize.overlay import remove_terms
 
-    table = _table(index)
+    table = custom_terms(index)
     removed = remove_terms(table, term, concept)
     if as_json:
         print_json({"removed": removed, "file": str(table)})
@@ -118,7 +118,7 @@ def remove(
         raise typer.Exit(NOTHING_FOUND)
 
 
-def _table(index: Path | None) -> Path:
+def custom_terms(index: Path | None) -> Path:
     """The table beside an index, which must be one; that of the embedded one has its own place."""
     from medcoder.normalize.build import KIND
     from medcoder.normalize.overlay import overlay_file
@@ -130,7 +130,7 @@ def _table(index: Path | None) -> Path:
     return overlay_file(parse.place(index))
 
 
-def _graph(index: Path | None) -> Path | None:
+def graph_of(index: Path | None) -> Path | None:
     """The graph of an index. That of the embedded one is there before the index is built."""
     from medcoder.normalize.build import KG_PART
 

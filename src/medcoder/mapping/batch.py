@@ -143,6 +143,8 @@ def _begin(
                 header=table.header,
                 file=table.name,
                 format=table.format,
+                delimiter=getattr(table, "delimiter", ""),
+                marked=getattr(table, "marked", False),
                 source_vocabulary={"name": "", "uri": "", "version": ""} | vocabulary,
                 medcoder=__version__,
                 created=made,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -48,7 +49,7 @@ def refresh(
     another name, or was the first candidate and is no longer; one of "no match", if something is
     found now that would be mapped automatically. If interrupted, the same call goes on.
 
-    Gives the number of decisions, and of those flagged by reason.
+    Gives the number of decisions, that of those flagged by reason, and the time it took.
     """
     mapper = as_mapper(normalizer)
     meta = project.meta
@@ -63,12 +64,14 @@ def refresh(
         # Strings of a refresh with another index that was broken off are mapped again.
         project.put(refreshing=described, run=meta["run"] + 1, complete=False, threshold=None)
         meta = project.meta
-    look_up(project, mapper, top=meta["top"], run=meta["run"], progress=progress)
+    start = time.perf_counter()
+    strings = look_up(project, mapper, top=meta["top"], run=meta["run"], progress=progress)
     with project.transaction():
         finish(project, meta["precision"])
         found = _flag(project, mapper)
         project.put(**described, refreshing=None, refreshed=_last_event(project))
-    return found
+    seconds = time.perf_counter() - start
+    return found | {"timing": {"seconds": seconds, "rows": len(project), "strings": strings}}
 
 
 def _flag(project: Project, mapper: Mapper) -> dict[str, Any]:

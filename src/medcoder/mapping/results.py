@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -29,6 +30,8 @@ Progress = Callable[[str, int, int], None]
 Cells = tuple[str | float | None, ...]
 _BATCH = 5000  # rows at a time
 _NAME = "mapped"
+_LONGEST = 32_767  # characters of a cell of a workbook
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
 def columns(header: Sequence[str], top: int) -> tuple[str, ...]:
@@ -190,7 +193,8 @@ def _as_text(cell: str | float | None) -> str:
 
 
 def _cell(value: Any) -> Any:
-    return safe(value) if isinstance(value, str) else value
+    """A workbook takes neither control characters nor very long texts."""
+    return safe(_CONTROL.sub("\ufffd", value))[:_LONGEST] if isinstance(value, str) else value
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,168 @@
+"""`medcoder map`: a table to a mapping project, and what keeps it up to date."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from medcoder.cli import decisions, opened, parse, projects
+from medcoder.cli.lines import errors, line, print_json
+from medcoder.cli.projects import Folder
+from medcoder.cli.run import INTERRUPTED, AsJson, Index, command, progress_bar
+from medcoder.errors import UsageError
+
+if TYPE_CHECKING:
+    import click
+
+_TABLE = "table"
+EXAMPLES = """
+[bold]Examples[/bold]
+
+  medcoder map ward.csv --column diagnosis --code id --count n --out ward
+
+  medcoder map labs.xlsx --column test --context specimen=hint --context kind=type --out labs
+
+  medcoder map decide ward "hart attack" HP:0001658 --note "as on the chart"
+
+  medcoder map export ward sssom --out ward.sssom.tsv
+
+  medcoder map refresh ward --index umls.index
+"""
+
+
+class _Group(TyperGroup):
+    """`medcoder map FILE` is short for `medcoder map table FILE`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            args = [_TABLE, *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=_Group,
+    help="Map a table, then review, export and keep up to date what came of it.",
+    no_args_is_help=True,
+    epilog=EXAMPLES,
+)
+
+
+@app.command(_TABLE, epilog=EXAMPLES)
+@command
+def table(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV, TSV, XLSX or Parquet.")],
+    column: Annotated[str, typer.Option(help="Column of the strings to map.")],
+    out: Annotated[Path, typer.Option(help="Folder for the project, the results and the report.")],
+    code: Annotated[str, typer.Option(help="Column of the local codes.")] = "",
+    count: Annotated[str, typer.Option(help="Column that says how often a row occurs.")] = "",
+    language: Annotated[str, typer.Option(help="Column of the language of the string.")] = "",
+    context: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COL=ROLE",
+            help="A column that restricts its row to a type, vocabulary or language, or is a hint "
+            "that re-ranks. May be given several times.",
+        ),
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, max=100, help="Candidates for each row.")] = 5,
+    precision: Annotated[
+        float, typer.Option(min=0.5, max=0.9999, help="To expect of automatic mappings.")
+    ] = 0.98,
+    vocabularies: Annotated[
+        str | None, typer.Option(help="Only concepts with a code in these, as in: ICD10CM,HP.")
+    ] = None,
+    index: Index = None,
+    encoding: Annotated[
+        str | None, typer.Option(help="Of a text file, as in: cp1252. Default: UTF-8, or its mark.")
+    ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(help="Between fields of a text file. Default: by its name.")
+    ] = None,
+    sheet: Annotated[str | None, typer.Option(help="Sheet of a workbook. Default: first.")] = None,
+    keep_bad_rows: Annotated[
+        bool,
+        typer.Option("--keep-bad-rows", help="Take rows with too many or too few fields unmapped."),
+    ] = False,
+    source_name: Annotated[str, typer.Option(help="Name of the local code system.")] = "",
+    source_uri: Annotated[str, typer.Option(help="Its URI, for exports.")] = "",
+    source_version: Annotated[str, typer.Option(help="Its version, for exports.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Map a column of a table. `medcoder map FILE` is the same.
+
+    The folder gets project.sqlite, a table of results in the format of the input and a report. If
+    it was interrupted, the same command goes on where it was.
+    """
+    from medcoder.mapping import map_table
+
+    roles = dict(_role(one) for one in context or [])
+    names = parse.names("--vocabularies", vocabularies) or []
+    place = parse.place(out)
+    try:
+        with opened.opened_index(index) as normalizer, progress_bar() as progress:
+            made = map_table(
+                parse.place(file), column=column, out=place, normalizer=normalizer, code=code,
+                count=count, language=language, context=roles, top=top, vocabularies=names,
+                precision=precision, encoding=encoding, delimiter=delimiter, sheet=sheet,
+                source_vocabulary={
+                    "name": source_name, "uri": source_uri, "version": source_version
+                },
+                keep_bad_rows=keep_bad_rows, progress=progress,
+            )  # fmt: skip
+    except KeyboardInterrupt as error:
+        _tell_interrupted(error)
+    with made.project() as project:
+        projects.show_status(project, as_json=as_json, results=made.file)
+
+
+@app.command()
+@command
+def refresh(folder: Folder, index: Index = None, as_json: AsJson = False) -> None:
+    """Map a project anew with another index. Decisions stay, and are flagged where need be."""
+    from medcoder.mapping import refresh as renew
+    from medcoder.mapping.batch import report
+    from medcoder.mapping.results import write
+    from medcoder.mapping.tables.kept import Kept
+
+    try:
+        with (
+            projects.opened_project(folder) as project,
+            opened.opened_index(index) as normalizer,
+            progress_bar() as progress,
+        ):
+            found = renew(project, normalizer, progress=progress)
+            write(project, Kept(project), project.path.parent, progress)
+            report(project, found["timing"])
+    except KeyboardInterrupt as error:
+        _tell_interrupted(error)
+    if as_json:
+        print_json({name: found[name] for name in ("decisions", "flagged")})
+        return
+    flagged = {reason: number for reason, number in found["flagged"].items() if number}
+    why = f" ({', '.join(f'{reason} {number:,}' for reason, number in flagged.items())})"
+    line(
+        f"{found['decisions']:,} decisions kept, {sum(flagged.values()):,} of them flagged"
+        f"{why if flagged else ''}"
+    )
+
+
+def _role(text: str) -> tuple[str, Any]:
+    column, equals, role = text.rpartition("=")
+    if not (equals and column and role):
+        raise UsageError(f"--context {text!r}: write COL=ROLE, as in specimen=hint")
+    return column, role
+
+
+def _tell_interrupted(error: KeyboardInterrupt) -> None:
+    line(
+        "interrupted: what was mapped is kept. Run the same command again to go on",
+        console=errors(),
+    )
+    raise typer.Exit(INTERRUPTED) from error
+
+
+projects.add_to(app)
+decisions.add_to(app)

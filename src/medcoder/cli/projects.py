@@ -1,0 +1,196 @@
+"""Commands of `medcoder map` on a project as a whole: status, export, import, learn."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from medcoder.cli import opened, parse
+from medcoder.cli.lines import errors, line, out, print_json
+from medcoder.cli.run import AsJson, Graph, Index, command, progress_bar
+from medcoder.cli.shown import add_row, new_table
+
+if TYPE_CHECKING:
+    from medcoder.mapping import Project
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the project.")]
+Concepts = Annotated[
+    Path | None, typer.Option(help="A CONCEPT.csv of OMOP, to look up concept ids in.")
+]
+
+
+@contextlib.contextmanager
+def opened_project(folder: Path) -> Iterator[Project]:
+    from medcoder.mapping import Project
+
+    with Project.open(parse.place(folder)) as project:
+        yield project
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the commands of this file into the group."""
+    app.command()(status)
+    app.command()(export)
+    app.command("import")(import_)
+    app.command()(learn)
+
+
+@command
+def status(
+    folder: Folder,
+    check: Annotated[bool, typer.Option("--check", help="Read all of the file first.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say how far a project is."""
+    with opened_project(folder) as project:
+        if check:
+            project.verify()
+        show_status(project, as_json=as_json)
+
+
+@command
+def export(
+    folder: Folder,
+    format: Annotated[
+        str,
+        typer.Argument(metavar="FORMAT", help="csv, fhir, omop, parquet, sssom, usagi or xlsx."),
+    ],
+    to: Annotated[Path, typer.Option("--out", help="File to write.")],
+    concepts: Concepts = None,
+    source_vocabulary: Annotated[
+        str | None, typer.Option(help="omop: the source_vocabulary_id.")
+    ] = None,
+    missing_ok: Annotated[
+        bool, typer.Option("--missing-ok", help="omop, usagi: concepts without an id become 0.")
+    ] = False,
+    url: Annotated[str | None, typer.Option(help="fhir: the canonical URL of the map.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a project in a format of others; what that cannot hold is said."""
+    from medcoder.mapping import exports
+
+    place = parse.place(to)
+    options: dict[str, Any] = {
+        "concepts": None if concepts is None else parse.place(concepts),
+        "source_vocabulary": source_vocabulary,
+        "missing_ok": missing_ok or None,
+        "url": url,
+    }
+    with opened_project(folder) as project, progress_bar() as progress:
+        notes = exports.export(project, format, place, progress=progress, **options)
+    if as_json:
+        print_json({"file": str(place), "notes": notes})
+        return
+    line(f"written to {place}")
+    for note in notes:
+        line(f"note: {note}", console=errors())
+
+
+@command
+def import_(
+    folder: Folder,
+    format: Annotated[str, typer.Argument(metavar="FORMAT", help="sssom or usagi.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to read.")],
+    kg: Graph = None,
+    concepts: Concepts = None,
+    who: Annotated[
+        str | None, typer.Option(help="Who decided, where the file does not say.")
+    ] = None,
+    automatic: Annotated[
+        bool, typer.Option("--automatic", help="sssom: take mappings of machines as well.")
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace other decisions of the project.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take over decisions that were made elsewhere."""
+    from dataclasses import asdict
+
+    from medcoder.mapping import imports
+
+    options: dict[str, Any] = {
+        "concepts": None if concepts is None else parse.place(concepts),
+        "who": who,
+        "automatic": automatic or None,
+        "overwrite": overwrite or None,
+    }
+    with opened_project(folder) as project, opened.opened_graph(kg) as graph:
+        taken = asdict(imports.load(project, format, parse.place(file), kg=graph, **options))
+    if as_json:
+        print_json(taken)
+        return
+    line(
+        f"{taken['decided']:,} decisions taken over, {taken['same']:,} were there, "
+        f"{taken['flagged']:,} are flagged, {taken['undecided']:,} records decide nothing"
+    )
+    for what, name in (("kept as they are here", "kept"), ("not in the project", "absent")):
+        if taken[name]:
+            first = ", ".join(taken[name][:5])
+            line(f"{len(taken[name]):,} {what}, the first: {first}", console=errors())
+    for note in taken["notes"]:
+        line(f"note: {note}", console=errors())
+
+
+@command
+def learn(folder: Folder, index: Index = None, as_json: AsJson = False) -> None:
+    """Make approved, equivalent pairs custom terms of an index: it will know them from now on."""
+    from medcoder.cli.terms import custom_terms, graph_of
+    from medcoder.mapping.learning import learn as add_learned
+
+    file = custom_terms(index)
+    with opened_project(folder) as project, opened.opened_graph(graph_of(index)) as graph:
+        counts = add_learned(project, graph, file)
+    if as_json:
+        print_json(counts | {"file": str(file)})
+        return
+    others = ", ".join(
+        f"{number:,} {name}" for name, number in counts.items() if number and name != "added"
+    )
+    line(f"{counts['added']:,} terms added to {file}" + (f" ({others})" if others else ""))
+
+
+def show_status(project: Project, *, as_json: bool, results: Path | None = None) -> None:
+    """Counts by status, and what may be expected of automatic mappings."""
+    meta, counts = project.meta, project.counts()
+    if as_json:
+        named = {"results": str(results)} if results else {}
+        print_json({"project": str(project.path), **named, "counts": counts, "meta": meta})
+        return
+    table = new_table("status", "terms", "rows", "count")
+    for name, count in counts.items():
+        add_row(table, name, *(f"{count[part]:,}" for part in ("terms", "rows", "count")))
+    for column in table.columns[1:]:
+        column.justify = "right"
+    out().print(table)
+    _show_promise(meta)
+    for column, values in meta["unknown_context"].items():
+        first = ", ".join(map(repr, list(values)[:5]))
+        line(
+            f"{sum(values.values()):,} rows have a {column} that the index does not know, and are "
+            f"not restricted by it: {first}"
+        )
+    if meta["bad_rows"]:
+        line(f"{meta['bad_rows']:,} rows have a wrong number of fields, and are not mapped")
+    if not meta["complete"]:
+        line("it is not mapped to its end: run the same command again to go on", console=errors())
+    if results is not None:
+        line(f"results in {results}, project in {project.path}")
+
+
+def _show_promise(meta: dict[str, Any]) -> None:
+    if not meta["complete"]:
+        return
+    promised = f"{100 * meta['precision']:g}%"
+    if meta["threshold"] is None:
+        line(f"nothing is mapped automatically: no set of rows promises {promised} precision")
+        return
+    expected = f"{100 * min(meta['expected'].values()):.1f}%"
+    line(
+        f"automatic from a confidence of {meta['threshold']:.3f} on: precision of {expected} to "
+        f"expect, {promised} promised"
+    )
