@@ -118,7 +118,7 @@ class Context:
 
 class Result(NamedTuple):
     figures: list[Figure]
-    predictions: list[Prediction] = []
+    predictions: Sequence[Prediction] = ()
 
 
 class Bench(Protocol):

@@ -41,8 +41,8 @@ class Card:
         return inside if inside.is_dir() else data
 
     def found(self, data: Path) -> bool:
-        """Whether all that it must have is there, whatever it holds."""
-        folder = self.place(data)
+        """Whether its own folder has all that it must have, whatever that holds."""
+        folder = data / (self.folder or self.name)
         return all(needed.optional or (folder / needed.path).exists() for needed in self.files)
 
     def check(self, data: Path, *, pinned: bool = True) -> Path:

@@ -13,7 +13,7 @@ BENCH = Linking(
             "published with the paper's code, 2,159 queries over all folds and 181 concepts with "
             "one name each. acc@k is the unweighted mean of the five folds."
         ),
-        origin="the folder test/cadec/data/cadec of GanjinZero/CODER on GitHub, put into two tables",
+        origin="test/cadec/data/cadec of GanjinZero/CODER on GitHub, put into two tables",
         licence="CSIRO data licence",
         files=two_tables(
             queries=(10_795, "938a8d15e99593c6f3c1f103a8ec6c03a453b977d1094727a242d5a62b25c2d7"),

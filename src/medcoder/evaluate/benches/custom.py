@@ -48,10 +48,7 @@ class Custom(Linking):
         return [queries, dictionary]
 
     def found(self, data: Path, context: Context) -> bool:
-        # Tables that lie in the folder of all data itself are of no bench.
-        return bool(context.options.get("queries")) or (
-            (data / self.card.name).is_dir() and self.card.found(data)
-        )
+        return bool(context.options.get("queries")) or self.card.found(data)
 
     def run(self, system: Embedding | Linker, data: Path, context: Context) -> Result:
         queries, dictionary = self.tables(data, context)

@@ -13,7 +13,7 @@ BENCH = Annotations(
             "others, 63,867 English terms in all: nearer to what the paper does than the names of "
             "its own concepts alone."
         ),
-        origin="mi-erasmusmc/Mantra-Gold-Standard-Corpus on GitHub, and open names of UMLS concepts",
+        origin="mi-erasmusmc/Mantra-Gold-Standard-Corpus on GitHub, and open names of concepts",
         licence="CC BY 4.0 by its homepage, GPL-3.0 by its repository; names of mixed licences",
         files=two_tables(
             queries=(4_815, "73e723efdcbea27481cf8d50dc3c4313665bb4f12786c8939695f12f3c041213"),

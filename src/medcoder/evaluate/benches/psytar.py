@@ -15,7 +15,7 @@ BENCH = Linking(
             "of the text."
         ),
         origin=(
-            "the folder test/cadec/data/psytar_disjoint_folds of GanjinZero/CODER on GitHub, put "
+            "test/cadec/data/psytar_disjoint_folds of GanjinZero/CODER on GitHub, put "
             "into two tables"
         ),
         licence="CC BY 4.0",

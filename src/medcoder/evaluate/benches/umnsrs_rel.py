@@ -26,6 +26,6 @@ BENCH = Similarity(
         ),
         folder="similarity",
         metrics=("spearman",),
-        reference="Pakhomov et al. 2010, Semantic similarity and relatedness between clinical terms",
+        reference="Pakhomov et al. 2010, Semantic similarity and relatedness of clinical terms",
     )
 )

@@ -40,7 +40,8 @@ class Annotations(Linking):
         return own + mantra_files.files(folder) or super().files(data, context)
 
     def found(self, data: Path, context: Context) -> bool:
-        return super().found(data, context) or bool(mantra_files.files(self.card.place(data)))
+        inside = data / (self.card.folder or self.card.name)
+        return super().found(data, context) or bool(mantra_files.files(inside))
 
     def run(self, system: Embedding | Linker, data: Path, context: Context) -> Result:
         self.files(data, context)

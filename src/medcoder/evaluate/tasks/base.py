@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,8 +38,3 @@ class Task:
 
 def figure(split: str, metric: str, estimate: Estimate, n: int, *, coverage: float = 1.0) -> Figure:
     return Figure(split, metric, estimate.value, estimate.low, estimate.high, n, coverage)
-
-
-def known(figures: Iterable[Figure]) -> list[Figure]:
-    """Without those that nothing was measured for."""
-    return [found for found in figures if found.value == found.value]  # noqa: PLR0124

@@ -36,7 +36,8 @@ class Biosyn(Linking):
         return [folder / NAMES, *_concept_files(folder)]
 
     def found(self, data: Path, context: Context) -> bool:
-        return super().found(data, context) or (self.card.place(data) / NAMES).exists()
+        inside = data / (self.card.folder or self.card.name)
+        return super().found(data, context) or (inside / NAMES).exists()
 
     def run(self, system: Embedding | Linker, data: Path, context: Context) -> Result:
         folder = self.card.place(data)
