@@ -205,7 +205,7 @@ class Encoded(nn.Module):
         packed = pack_terms([self.tokens[item] for item in distinct[order]], device=device)
         # On a GPU in half precision, as one trains encoders there; sums stay in float32.
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-            vectors = self.encoder(packed).float()
+            vectors: Tensor = self.encoder(packed).float()
         return vectors[torch.from_numpy(np.argsort(order)[back]).to(device)]
 
     def fixed(self) -> Fixed:
@@ -294,7 +294,7 @@ def _train(
 def _batches(count: int, size: int) -> Iterator[Tensor]:
     """All rows in a new order, again and again; the last batch of a round is what is left."""
     while True:
-        yield from torch.randperm(count).split(size)
+        yield from torch.split(torch.randperm(count), size)
 
 
 @torch.no_grad()
@@ -303,6 +303,6 @@ def _predict(model: nn.Module, pairs: Tensor) -> list[int]:
     if isinstance(model, Pairs) and isinstance(model.items, Encoded):
         model.items = model.items.fixed()
     found: list[int] = []
-    for some in pairs.split(_PREDICTED):
+    for some in torch.split(pairs, _PREDICTED):
         found += model(some).argmax(1).tolist()
     return found

@@ -55,4 +55,5 @@ def means(bags: Bags) -> Floats:
 def unit(rows: Floats) -> Floats:
     """Rows of length 1; those of 0 stay 0."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+    found: Floats = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+    return found

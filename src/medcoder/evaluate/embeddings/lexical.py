@@ -80,10 +80,15 @@ def fit_tfidf(corpus: Sequence[str]) -> Space:
         lowercase=about["lowercase"],
         dtype=np.float32,
     )
-    if not any(text.strip() for text in corpus):  # for which there is nothing to fit
-        return lambda texts: csr_array((len(texts), 1), dtype=np.float32)
-    model.fit(corpus)
-    return lambda texts: csr_array(model.transform(texts))
+    fitted = any(text.strip() for text in corpus)  # an error comes of nothing to fit
+    width = len(model.fit(corpus).vocabulary_) if fitted else 1
+
+    def rows(texts: Sequence[str]) -> csr_array:
+        if not fitted or len(texts) == 0:  # and of nothing to transform
+            return csr_array((len(texts), width), dtype=np.float32)
+        return csr_array(model.transform(texts))
+
+    return rows
 
 
 def fit_exact(corpus: Sequence[str]) -> Space:
