@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from medcoder.cli import benches, parse
+from medcoder.cli.bench_options import (
+    ERRORS,
+    PAPER,
+    RUN,
+    SPECS,
+    Data,
+    Epochs,
+    Force,
+    Frozen,
+    K,
+    Models,
+    Names,
+    OtherData,
+    Queries,
+    Resamples,
+    Seed,
+    SeenIn,
+    Terms,
+    Threads,
+    To,
+)
+from medcoder.cli.benches import interruptible
 from medcoder.cli.lines import line, print_json_lines
 from medcoder.cli.listed import Listed
-from medcoder.cli.run import AsJson, command
+from medcoder.cli.run import AsJson, Graph, command, progress_bar
+from medcoder.cli.systems import check_specs
 from medcoder.errors import UsageError
 
 app = typer.Typer(
@@ -19,89 +43,6 @@ app = typer.Typer(
 SUFFIXES = {".md": "md", ".tex": "latex", ".html": "html", ".htm": "html"}
 REPORTS = {"md": "report.md", "latex": "report.tex", "html": "report.html"}
 FIGURES = "figures"
-_SPECS = """
-[bold]Models[/bold]
-
-  medcoder-all                      a model that comes with medcoder, or that was exported
-
-  runs/eng/model,pooling=cls        a Hugging Face or sentence-transformers folder or name;
-
-                                    pooling is cls, mean or legacy
-
-  word:vectors.bin                  word2vec or GloVe
-
-  concept:cui2vec.csv               vectors of concepts by id
-
-  lexical:tfidf, lexical:exact      character trigrams; the very string
-
-  normalizer, normalizer:MODEL      the whole Normalizer over the dictionary of each bench
-
-  SPEC,name=NAME                    how its row is called
-"""
-_RUN = """
-[bold]Examples[/bold]
-
-  medcoder bench run --data bench --models lexical:tfidf medcoder-all --out scores
-
-  medcoder bench run --data bench --models path/to/model,pooling=mean --benches cadec psytar --out scores
-
-  medcoder bench run --benches custom --queries q.tsv --dictionary d.tsv --models medcoder-all --out scores
-"""  # noqa: E501
-_ERRORS = """
-[bold]Examples[/bold]
-
-  medcoder bench errors scores --model medcoder-all --bench cadec --top 20
-
-  medcoder bench errors scores --model medcoder-all --against all-MiniLM-L6-v2 --bench cadec
-"""
-_PAPER = """
-[bold]Examples[/bold]
-
-  medcoder bench paper --data bench --models lexical:tfidf path/to/model medcoder-all --out paper
-"""
-
-Data = Annotated[
-    Path | None,
-    typer.Option(envvar="MEDCODER_BENCH", help="Folder with a folder of each bench's data."),
-]
-Models = Annotated[
-    list[str], typer.Option("--models", metavar="SPEC...", help="What to measure; see below.")
-]
-To = Annotated[Path, typer.Option("--out", help="Folder of scores and predictions; may exist.")]
-Names = Annotated[
-    list[str] | None,
-    typer.Option("--benches", metavar="NAME...", help="Default: all whose data is there."),
-]
-SeenIn = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--seen",
-        metavar="PATH...",
-        help="Graphs, or tables with a column term, that a model was trained on: queries that are "
-        "none of their terms get figures of their own.",
-    ),
-]
-Queries = Annotated[
-    Path | None, typer.Option(help="For custom: a table with query and gold_concept_ids.")
-]
-Names2 = Annotated[Path | None, typer.Option(help="For custom: a table with concept_id and term.")]
-Epochs = Annotated[
-    int | None, typer.Option(min=1, help="For relcls: epochs of training. Default: 50.")
-]
-Frozen = Annotated[
-    bool, typer.Option("--frozen-only", help="For relcls: train the classifier alone.")
-]
-K = Annotated[int | None, typer.Option(min=1, help="For mcsm: neighbours that count. Default: 40.")]
-OtherData = Annotated[
-    bool,
-    typer.Option("--other-data", help="Take files that are not the ones the cards pin."),
-]
-Resamples = Annotated[
-    int, typer.Option(min=0, help="Of the bootstrap, for the 95% intervals; 0 for none.")
-]
-Seed = Annotated[int, typer.Option(help="Of the bootstrap and of training.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="Default: all cores.")]
-Force = Annotated[bool, typer.Option("--force", help="Run again what was done already.")]
 
 
 @app.command("list")
@@ -127,7 +68,7 @@ def list_benches(
         benches.show_cards(entries)
 
 
-@app.command(cls=Listed, epilog=_SPECS + _RUN)
+@app.command(cls=Listed, epilog=SPECS + RUN)
 @command
 def run(
     models: Models,
@@ -136,7 +77,7 @@ def run(
     names: Names = None,
     seen: SeenIn = None,
     queries: Queries = None,
-    dictionary: Names2 = None,
+    dictionary: Terms = None,
     epochs: Epochs = None,
     frozen_only: Frozen = False,
     k: K = None,
@@ -193,7 +134,7 @@ def report(
     _give(text, to)
 
 
-@app.command(epilog=_ERRORS)
+@app.command(epilog=ERRORS)
 @command
 def errors(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The --out of runs.")],
@@ -236,13 +177,36 @@ def errors(
     _give(write([compared], format=kind), to)
 
 
-@app.command(cls=Listed, epilog=_SPECS + _PAPER)
+@app.command(cls=Listed, epilog=SPECS)
+@command
+def figures(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The --out of runs.")],
+    models: Annotated[
+        list[str] | None,
+        typer.Option("--models", metavar="SPEC...", help="For t-SNE, a panel each; see below."),
+    ] = None,
+    kg: Graph = None,
+    to: Annotated[
+        Path | None, typer.Option("--out", help="Folder. Default: figures, in DIR.")
+    ] = None,
+    seed: Seed = 0,
+    threads: Threads = None,
+) -> None:
+    """Draw t-SNE, reliability, risk and coverage, and languages by corpora, as PNG and SVG."""
+    folder = parse.place(folder)
+    place = folder / FIGURES if to is None else parse.place(to)
+    check_specs(models or [])
+    _draw(folder, place, models or [], kg=kg, seed=seed, threads=threads)
+
+
+@app.command(cls=Listed, epilog=SPECS + PAPER)
 @command
 def paper(
     models: Models,
     to: To,
     data: Data = None,
     seen: SeenIn = None,
+    kg: Graph = None,
     epochs: Epochs = None,
     frozen_only: Frozen = False,
     other_data: OtherData = False,
@@ -272,9 +236,25 @@ def paper(
         text = make(scores, format=format, cases_of=benches.cases_of(to, scores), complete=True)
         benches.write_text(to / file, text)
         line(str(to / file))
+    _draw(to, to / FIGURES, models, kg=kg, seed=seed, threads=threads)
     missing = [name for name in BENCHES if name not in names]
     if missing:
         line((f"no data of: {', '.join(missing)}; medcoder bench list NAME says what it is", "dim"))
+
+
+def _draw(
+    folder: Path,
+    to: Path,
+    models: Sequence[str],
+    *,
+    kg: Path | None,
+    seed: int,
+    threads: int | None,
+) -> None:
+    from medcoder.cli.figures import draw_all
+
+    with interruptible(), progress_bar() as progress:
+        draw_all(folder, to, models, kg=kg, seed=seed, threads=threads, progress=progress)
 
 
 def _options(

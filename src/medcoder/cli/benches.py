@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +33,14 @@ def context(options: Mapping[str, Any]) -> Context:
 
 
 def chosen(names: Sequence[str] | None, data: Path, options: Mapping[str, Any]) -> list[str]:
-    """Benches by name, or all whose data is there."""
+    """Benches by name; or the one of the tables that were named; or all whose data is there."""
     if names:
         split = [one for name in names for one in parse.names("--benches", name) or []]
         for name in split:
             bench(name)  # an error that names those that there are
         return list(dict.fromkeys(split))
+    if "queries" in options:
+        return ["custom"]
     found = [name for name in BENCHES if bench(name).found(data, context(options))]
     if not found:
         raise InputError(
@@ -65,23 +68,29 @@ def run_all(
     from medcoder.evaluate.seen import Seen
 
     check_specs(specs)
+    with interruptible(), progress_bar() as progress:
+        outcomes = run(
+            systems(specs, to, threads=threads, progress=progress),
+            names,
+            data,
+            to,
+            seen=Seen([parse.place(path) for path in seen]) if seen else None,
+            options=options,
+            progress=progress,
+            **settings,
+        )
+        for system, name, state, scores in outcomes:
+            if as_json:
+                print_json_lines(_plain(score) for score in scores)
+            else:
+                _show(system, name, state, scores)
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """What was done before an interrupt is kept, and the same command goes on."""
     try:
-        with progress_bar() as progress:
-            outcomes = run(
-                systems(specs, to, threads=threads, progress=progress),
-                names,
-                data,
-                to,
-                seen=Seen([parse.place(path) for path in seen]) if seen else None,
-                options=options,
-                progress=progress,
-                **settings,
-            )
-            for system, name, state, scores in outcomes:
-                if as_json:
-                    print_json_lines(_plain(score) for score in scores)
-                else:
-                    _show(system, name, state, scores)
+        yield
     except KeyboardInterrupt as error:
         line("interrupted: the same command goes on from here", console=errors())
         raise typer.Exit(INTERRUPTED) from error

@@ -16,7 +16,6 @@ TRAIN, TEST = "train.tsv", "test.tsv"
 COLUMNS = ("head", "relation", "tail")
 EPOCHS = 50  # appendix of the paper
 MODES = {"frozen": False, "fine-tuned": True}
-_TRAINABLE = ("contextual", "word", "concept")
 
 Triplet = tuple[str, str, str, str, str]  # head, relation, tail, id of the head, id of the tail
 
@@ -32,15 +31,15 @@ class Relations(Task):
         }
 
     def run(self, system: Embedding | Linker, data: Path, context: Context) -> Result:
-        from medcoder.evaluate.relation_classifier import classify
+        from medcoder.evaluate.relation_classifier import classify, trainable
 
         assert not isinstance(system, Linker)
         folder, settings = self.card.check(data, pinned=context.pinned), self.settings(context)
         train, test = (read_triplets(folder / name) for name in (TRAIN, TEST))
         figures, predictions = [], []
         for mode in settings["modes"]:
-            if MODES[mode] and system.kind not in _TRAINABLE:
-                continue
+            if MODES[mode] and not trainable(system):
+                continue  # exported encoders and lexical spaces have nothing to train
             found = classify(
                 system,
                 train,
