@@ -7,13 +7,13 @@ import pytest
 
 from medcoder.errors import InputError
 from medcoder.evaluate.base import Prediction
+from medcoder.evaluate.hits import right_at
 from medcoder.evaluate.report import FORMATS, write
 from medcoder.evaluate.wrong import (
     difference,
     difference_table,
     errors,
     errors_table,
-    right_at,
     sign_test,
     to_jsonl,
 )

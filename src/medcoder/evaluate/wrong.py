@@ -10,6 +10,7 @@ from pathlib import Path
 
 from medcoder.errors import InputError
 from medcoder.evaluate.base import Prediction
+from medcoder.evaluate.hits import right_at
 from medcoder.evaluate.predictions import read_predictions
 from medcoder.evaluate.report.table import Cell, Column, Row, Table
 
@@ -56,18 +57,6 @@ class Difference:
     both_right: int
     both_wrong: int
     p: float  # exact sign test over fixed and broken: how often chance would do as much
-
-
-def right_at(prediction: Prediction) -> int | None:
-    """The rank, from 1 on, of the first right answer; None if there is none.
-
-    A concept may have several ids, and so may the gold: one in common is enough.
-    """
-    gold = set(prediction.gold.split("|"))
-    for rank, concept in enumerate(prediction.concepts, 1):
-        if gold.intersection(concept.split("|")):
-            return rank
-    return None
 
 
 def errors(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from medcoder.evaluate.base import Prediction
+from medcoder.evaluate.hits import right_at
 from medcoder.evaluate.report import quoted
 from medcoder.evaluate.report.measured import Entry
 from medcoder.evaluate.report.table import Cell, Column, Row, Table, slug, words
-from medcoder.evaluate.wrong import right_at
 
 BENCH = "cases"
 _FROM = f"Quoted columns: {quoted.CITATION}, as printed."

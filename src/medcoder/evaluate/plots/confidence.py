@@ -1,0 +1,164 @@
+"""Whether scores can be trusted: reliability, and what abstaining buys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from medcoder.errors import UsageError
+from medcoder.evaluate.hits import right_at
+from medcoder.evaluate.plots.style import COLOURS, LINES, MARKERS, bare, new_figure, save, short
+from medcoder.evaluate.predictions import read_predictions
+
+Reals = npt.NDArray[np.float64]
+
+_Z = 1.959964  # of a 95% interval
+_POINTS = 400  # of a curve: more cannot be seen
+
+
+class Answers(NamedTuple):
+    """The score of each first answer, and whether it is right; none for a query: 0 and wrong."""
+
+    scores: Reals
+    right: npt.NDArray[np.bool_]
+
+
+class Bins(NamedTuple):
+    """Answers grouped by score; empty bins are left out."""
+
+    score: Reals  # mean of the bin
+    accuracy: Reals
+    count: npt.NDArray[np.int64]
+
+
+def reliability(
+    predictions: Mapping[str, str | Path], out: str | Path, *, bins: int = 10
+) -> list[Path]:
+    """Accuracy by score, with 95% intervals; on the diagonal, a score is a probability.
+
+    predictions: name of the system to its file of predictions
+    """
+    read = _read(predictions)
+    figure = new_figure(6.0, 6.4)
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
+    upper.plot([0, 1], [0, 1], color="#888888", linewidth=1, linestyle=(0, (1, 2)))
+    upper.text(
+        0.97, 0.985, "score = share", rotation=45, rotation_mode="anchor",
+        transform_rotates_text=True, ha="right", va="bottom", color="#666666", fontsize=8,
+    )  # fmt: skip
+    for order, (name, answers) in enumerate(read.items()):
+        some = binned(answers, bins)
+        look = _look(order)
+        label = _escaped(f"{short(name)}: calibration error {expected_error(some):.3f}")
+        bars = wilson(some.accuracy, some.count)
+        upper.errorbar(
+            some.score, some.accuracy, yerr=bars, capsize=2.5, elinewidth=0.8, label=label, **look
+        )
+        lower.plot(some.score, 100 * some.count / some.count.sum(), **look)
+    upper.set(xlim=(0, 1), ylim=(0, 1.02), ylabel="share that is right")
+    lower.set(xlabel="score of the first answer", ylim=(0, None))
+    lower.set_ylabel("% of queries")
+    upper.set_title("Reliability", loc="left", fontsize=11)
+    upper.legend(frameon=False, fontsize=9, loc="best")
+    for axes in (upper, lower):
+        bare(axes)
+    return save(figure, out)
+
+
+def risk_coverage(predictions: Mapping[str, str | Path], out: str | Path) -> list[Path]:
+    """Share of wrong answers when only the surest are given, for each share that is given."""
+    figure = new_figure(6.0, 4.6)
+    axes = figure.subplots()
+    top = 0.0
+    for order, (name, answers) in enumerate(_read(predictions).items()):
+        coverage, risk = risks(answers)
+        top = max(top, float(risk[coverage >= 0.05].max(initial=0.0)))
+        label = _escaped(f"{short(name)}: area {area(answers):.3f}")
+        thin = np.unique(np.linspace(0, len(risk) - 1, _POINTS).astype(np.int64))
+        marks = np.searchsorted(coverage[thin], np.arange(0.1, 1, 0.1)).tolist()
+        look = _look(order) | {"markevery": sorted(set(marks))}
+        axes.plot(100 * coverage[thin], 100 * risk[thin], label=label, **look)
+    axes.set(
+        xlim=(0, 100),
+        ylim=(0, 100 * top * 1.08 or 1),
+        xlabel="% of queries answered, the surest first",
+        ylabel="% of the answers that are wrong",
+    )
+    axes.set_title("Risk and coverage", loc="left", fontsize=11)
+    axes.legend(frameon=False, fontsize=9, loc="best")
+    bare(axes)
+    return save(figure, out)
+
+
+def read_answers(file: str | Path) -> Answers:
+    """The first answers of a file of predictions; cosines below 0 count as 0."""
+    found = read_predictions(Path(file))
+    scores = [prediction.scores[0] if prediction.scores else 0.0 for prediction in found]
+    right = [right_at(prediction) == 1 for prediction in found]
+    return Answers(np.clip(np.array(scores, np.float64), 0, 1), np.array(right, np.bool_))
+
+
+def binned(answers: Answers, bins: int) -> Bins:
+    """Equal widths from 0 to 1; 1 belongs to the last."""
+    place = np.minimum((answers.scores * bins).astype(np.int64), bins - 1)
+    count = np.bincount(place, minlength=bins)
+    used = count > 0
+    score = np.bincount(place, answers.scores, bins)[used] / count[used]
+    return Bins(score, np.bincount(place, answers.right, bins)[used] / count[used], count[used])
+
+
+def expected_error(bins: Bins) -> float:
+    """Mean distance of score and accuracy, each bin by its size."""
+    return float(np.average(np.abs(bins.score - bins.accuracy), weights=bins.count))
+
+
+def wilson(share: Reals, count: npt.NDArray[np.int64]) -> Reals:
+    """How far a 95% interval reaches below and above each share: (2, n)."""
+    scale = 1 + _Z**2 / count
+    middle = (share + _Z**2 / (2 * count)) / scale
+    half = _Z / scale * np.sqrt(share * (1 - share) / count + _Z**2 / (4 * count**2))
+    return np.clip([share - (middle - half), middle + half - share], 0, None)
+
+
+def risks(answers: Answers) -> tuple[Reals, Reals]:
+    """Coverage, and the share of wrong answers at it. Answers of one score go together."""
+    order = np.argsort(-answers.scores, kind="stable")
+    scores, wrong = answers.scores[order], ~answers.right[order]
+    last = np.append(scores[1:] != scores[:-1], True)  # of a run of equal scores
+    given = np.flatnonzero(last) + 1
+    return given / len(scores), np.cumsum(wrong)[last] / given
+
+
+def area(answers: Answers) -> float:
+    """Mean risk over all coverages: the area under the curve, less is better."""
+    coverage, risk = risks(answers)
+    return float(np.sum(np.diff(coverage, prepend=0.0) * risk))
+
+
+def _read(predictions: Mapping[str, str | Path]) -> dict[str, Answers]:
+    read = {name: read_answers(file) for name, file in predictions.items()}
+    empty = [name for name, answers in read.items() if not len(answers.scores)]
+    if not read or empty:
+        raise UsageError(
+            f"there are no predictions{' of ' + empty[0] if empty else ''} to draw. "
+            "Make them with: medcoder bench run"
+        )
+    return read
+
+
+def _look(order: int) -> dict[str, object]:
+    return {
+        "color": COLOURS[order % len(COLOURS)],
+        "linestyle": LINES[order % len(LINES)],
+        "marker": MARKERS[order % len(MARKERS)],
+        "markersize": 5,
+        "linewidth": 1.4,
+    }
+
+
+def _escaped(text: str) -> str:
+    return text.replace("$", r"\$")  # a dollar sign is one
