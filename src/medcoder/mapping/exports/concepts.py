@@ -1,0 +1,163 @@
+"""Integer concept ids of OMOP: from a graph of OMOP vocabularies, or from a CONCEPT table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import polars as pl
+
+from medcoder.errors import InputError, UsageError
+from medcoder.kg.codes import SEPARATOR, code_key, vocabulary_key
+from medcoder.mapping.base import Target
+from medcoder.mapping.store import Project
+from medcoder.mapping.systems import system_of
+from medcoder.sources.rows import open_rows
+from medcoder.types import Code
+
+OMOP = "OMOP"
+_COLUMNS = [
+    "concept_id",
+    "concept_name",
+    "domain_id",
+    "vocabulary_id",
+    "standard_concept",
+    "concept_code",
+    "invalid_reason",
+]
+_SHOWN = 5  # missing codes that an error names
+
+
+class Concept(NamedTuple):
+    """A concept of OMOP."""
+
+    id: int
+    name: str
+    vocabulary: str
+    domain: str = ""
+    standard: bool | None = None  # None: not known
+
+
+NONE = Concept(0, "", "None")
+
+
+class Concepts:
+    """Looks up the OMOP concepts of targets; keeps account of those that are not found."""
+
+    def __init__(self, table: dict[str, Concept] | None) -> None:
+        self._table = table
+        self.missing: dict[Code, None] = {}
+
+    def find(self, target: Target) -> Concept | None:
+        """The concept of a target or candidate."""
+        if self._table is not None:
+            found = (self._table.get(_key(code)) for code in target.codes)
+            return next((concept for concept in found if concept is not None), None)
+        # Where only some vocabularies were asked for, the id is not among the codes.
+        own = [code.code for code in target.codes if vocabulary_key(code.vocabulary) == OMOP]
+        numbers = [int(number) for number in (*own, target.concept) if number.isdecimal()]
+        return Concept(numbers[0], target.name, _vocabulary(target)) if numbers else None
+
+    def of(self, target: Target | None) -> Concept:
+        """The concept of a target, or none (0); one that is not found is noted in `missing`."""
+        if target is None:
+            return NONE
+        concept = self.find(target)
+        if concept is None:
+            self.missing[target.codes[0] if target.codes else Code("", target.concept)] = None
+        return concept or NONE
+
+    def check(self, where: str | Path, *, missing_ok: bool) -> list[str]:
+        """An error if a target had no concept, or a note."""
+        if not self.missing:
+            return []
+        shown = ", ".join(f"{code.vocabulary} {code.code}" for code in [*self.missing][:_SHOWN])
+        more = ", ..." if len(self.missing) > _SHOWN else ""
+        what = f"{len(self.missing):,} targets have no concept in {where}: {shown}{more}"
+        if missing_ok:
+            return [f"{what}. Their rows got concept 0"]
+        raise InputError(
+            what, remedy="Give the CONCEPT table that has them, or allow missing ones to become 0"
+        )
+
+
+def concepts_for(project: Project, concepts: Path | None) -> Concepts:
+    """Concepts of all targets and candidates of a project."""
+    if concepts is not None:
+        wanted = {_key(code) for code in _codes(project)}
+        return Concepts(read_concepts(Path(concepts), wanted))
+    vocabularies = (project.meta.get("terminology") or {}).get("vocabularies") or {}
+    if OMOP in map(vocabulary_key, vocabularies):
+        return Concepts(None)
+    raise UsageError(
+        "this format needs integer concept ids of OMOP, and the terminology of the project has "
+        "none. Give a CONCEPT.csv from Athena, which is joined on vocabulary and code, or map with "
+        "an index of OMOP vocabularies"
+    )
+
+
+def read_concepts(path: Path, wanted: set[str]) -> dict[str, Concept]:
+    """Concepts whose key is wanted; valid ones before others. Memory goes by what is wanted."""
+    # Codes are compared by their keys; letters and digits are enough to leave most rows out.
+    bare = pl.Series([key.partition(SEPARATOR)[2] for key in wanted], dtype=pl.String)
+    found: dict[str, tuple[bool, Concept]] = {}
+    for frame in open_rows(_file(path), _COLUMNS, separator="\t").read(_COLUMNS):
+        code = pl.col("concept_code").str.to_uppercase().str.strip_chars()
+        local = code.str.replace(r"^[^:]*:", "")
+        undotted = local.str.replace_all(".", "", literal=True)
+        near = frame.filter(code.is_in(bare) | local.is_in(bare) | undotted.is_in(bare))
+        for number, name, domain, vocabulary, standard, code_, invalid in near.select(
+            _COLUMNS
+        ).iter_rows():
+            key = _key(Code(vocabulary, code_))
+            if key not in wanted or (key in found and not found[key][0]):
+                continue
+            concept = Concept(int(number), name, vocabulary, domain, standard == "S")
+            found[key] = (bool(invalid), concept)
+    return {key: concept for key, (_, concept) in found.items()}
+
+
+def find_ids(path: Path, wanted: set[int]) -> dict[int, tuple[Concept, Code]]:
+    """Concepts by their id, with their code."""
+    found = {}
+    for frame in open_rows(_file(path), _COLUMNS, separator="\t").read(_COLUMNS):
+        near = frame.filter(pl.col("concept_id").is_in([str(number) for number in wanted]))
+        for number, name, domain, vocabulary, standard, code, _ in near.select(
+            _COLUMNS
+        ).iter_rows():
+            concept = Concept(int(number), name, vocabulary, domain, standard == "S")
+            found[int(number)] = (concept, Code(vocabulary, code))
+    return found
+
+
+def _file(path: Path) -> Path:
+    """The CONCEPT table itself, or that of a folder."""
+    if not path.is_dir():
+        return path
+    names = ("concept.csv", "concept.csv.gz")
+    found = [file for file in path.iterdir() if file.name.lower() in names]
+    if not found:
+        raise InputError("no CONCEPT.csv here", file=path, remedy="Check the path")
+    return min(found)
+
+
+def _codes(project: Project) -> Iterable[Code]:
+    for mapping in project.terms():
+        if mapping.target is not None:
+            yield from mapping.target.codes
+        for candidate in mapping.candidates:
+            yield from candidate.codes
+
+
+def _key(code: Code) -> str:
+    """What a code of ours and one of OMOP share, whatever each calls the vocabulary."""
+    return code_key(system_of(code.vocabulary).omop or code.vocabulary, code.code)
+
+
+def _vocabulary(target: Target) -> str:
+    """The vocabulary of a concept in a graph of OMOP, which names vocabularies as OMOP does."""
+    for code in target.codes:
+        if vocabulary_key(code.vocabulary) != OMOP:
+            return code.vocabulary
+    return NONE.vocabulary
