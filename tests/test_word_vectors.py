@@ -164,7 +164,10 @@ def test_bad_files(content, row, message, tmp_path):
         (binary({"a": [1, 2], "b": [float("inf"), 0]}), 2, "one is not finite"),
     ],
 )
-def test_bad_numbers_are_errors_when_they_are_asked_for(content, row, message, tmp_path):
+def test_bad_numbers_are_errors_when_they_are_asked_for(
+    content, row, message, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("medcoder.evaluate.embeddings.layouts._BLOCK", 3)
     file = VectorFile(written(tmp_path, content))
     assert file.vector(file.find("a")).tolist() == [1, 2]
     with pytest.raises(InputError, match=message) as caught:

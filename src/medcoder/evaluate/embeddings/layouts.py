@@ -24,6 +24,7 @@ from medcoder.evaluate.base import Floats
 Form = Literal["word2vec binary", "word2vec text", "text", "csv"]
 _PACKED = {b"\x1f\x8b": "gzip", b"PK": "zip", b"BZ": "bzip2", b"\xfd7": "xz"}
 _LONGEST = 4_096  # bytes of a key
+_BLOCK = 1 << 24  # bytes looked at at a time
 _AGAIN = "Get the file again: it may have been cut off"
 
 
@@ -101,7 +102,8 @@ def row_of(layout: Layout, data: mmap, number: int, start: int) -> int:
     """Where an entry is found by somebody who opens the file; of binary ones, their number."""
     if layout.form == "word2vec binary":
         return number + 1
-    return 1 + data[:start].count(b"\n")
+    parts = range(0, start, _BLOCK)
+    return 1 + sum(data[at : min(at + _BLOCK, start)].count(b"\n") for at in parts)
 
 
 def _lines(
@@ -176,7 +178,7 @@ def _binary(layout: Layout, data: mmap) -> Iterator[tuple[bytes, int]]:
             )
         yield data[at:space], at
         at = space + 1 + size
-    if data[at:].strip():
+    if data[at : at + _LONGEST].strip():
         raise InputError(
             f"there is more after the {layout.count:,} vectors that its first line says",
             file=layout.file,
