@@ -89,6 +89,7 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Measure models on benches. What was done for the same model and data is kept."""
+    check_specs(models)
     options = _options(queries, dictionary, epochs, k, frozen_only=frozen_only)
     place = _data(data, options)
     benches.run_all(
@@ -217,6 +218,7 @@ def paper(
     from medcoder.evaluate import BENCHES
     from medcoder.evaluate.report import report as make
 
+    check_specs(models)
     options = _options(None, None, epochs, None, frozen_only=frozen_only)
     place, to = _data(data, options), parse.place(to)
     names = benches.chosen(None, place, options)

@@ -15,7 +15,7 @@ from medcoder.cli import parse
 from medcoder.cli.lines import errors, line, out, print_json_lines
 from medcoder.cli.run import INTERRUPTED, progress_bar
 from medcoder.cli.shown import add_row, new_table
-from medcoder.cli.systems import check_specs, systems
+from medcoder.cli.systems import systems
 from medcoder.errors import InputError, UsageError
 from medcoder.evaluate import BENCHES, Bench, Context, Score, read_scores
 from medcoder.evaluate.base import Prediction
@@ -67,7 +67,6 @@ def run_all(
     from medcoder.evaluate.run import run
     from medcoder.evaluate.seen import Seen
 
-    check_specs(specs)
     with interruptible(), progress_bar() as progress:
         outcomes = run(
             systems(specs, to, threads=threads, progress=progress),

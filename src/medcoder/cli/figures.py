@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from medcoder.artefact import write_json
 from medcoder.cli import benches, opened
@@ -13,7 +15,7 @@ from medcoder.cli.lines import line
 from medcoder.cli.run import Report
 from medcoder.cli.systems import is_normalizer, systems
 from medcoder.evaluate import Score
-from medcoder.evaluate.base import Embedding, Linker
+from medcoder.evaluate.base import Linker
 
 MADE = "made.json"
 _NO_ANSWERS = ("relcls", "relcls_open", "cases")  # predictions without scores, or a handful
@@ -30,19 +32,13 @@ def draw_all(
     progress: Report | None = None,
 ) -> None:
     """All figures that the scores of `folder` and the models allow."""
-    from medcoder.evaluate.plots import heat_map
-
     scores = benches.scores_of(folder)
     drawer = _Drawer(to)
     for name in ("mantra", "mantra_open"):
         some = [score for score in scores if score.bench == name and "/" in score.split]
         if some:
             inputs = [f"{score.key} {score.value}" for score in some]
-            drawer.draw(
-                f"languages-{name}",
-                inputs,
-                lambda out, name=name: heat_map(scores, out, bench=name),
-            )
+            drawer.draw(f"languages-{name}", inputs, partial(_heat_map, scores, name))
     _draw_confidence(folder, scores, drawer)
     vectors = [spec for spec in specs if not is_normalizer(spec)]
     if vectors:
@@ -61,8 +57,8 @@ def _draw_confidence(folder: Path, scores: Sequence[Score], drawer: _Drawer) -> 
         if not files or name in _NO_ANSWERS:
             continue
         inputs = [f"{model} {_digest(file)}" for model, file in files.items()]
-        drawer.draw(f"reliability-{name}", inputs, lambda out, of=files: reliability(of, out))
-        drawer.draw(f"risk-coverage-{name}", inputs, lambda out, of=files: risk_coverage(of, out))
+        drawer.draw(f"reliability-{name}", inputs, partial(reliability, files))
+        drawer.draw(f"risk-coverage-{name}", inputs, partial(risk_coverage, files))
 
 
 def _draw_tsne(
@@ -78,24 +74,20 @@ def _draw_tsne(
     """ICD-10-CM in the plane: terms by concept, and concepts by semantic type."""
     from medcoder.evaluate.plots import tsne_concepts, tsne_terms
 
-    loaded = [
-        system
-        for system in systems(specs, folder, threads=threads, progress=progress)
-        if not _is_linker(system)
-    ]
+    given = systems(specs, folder, threads=threads, progress=progress)
+    loaded = [system for system in given if not isinstance(system, Linker)]
     with opened.opened_graph(kg) as graph:
         inputs = [f"{one.name} {one.fingerprint}" for one in loaded]
         inputs += [graph.fingerprint, str(seed)]
         for name, draw in (("tsne-terms", tsne_terms), ("tsne-concepts", tsne_concepts)):
-            drawer.draw(
-                name,
-                inputs,
-                lambda out, draw=draw: draw(loaded, graph, out, seed=seed, progress=progress),
-            )
+            made = partial(draw, loaded, graph, seed=seed, progress=progress)
+            drawer.draw(name, inputs, made)
 
 
-def _is_linker(system: Embedding | Linker) -> bool:
-    return isinstance(system, Linker)
+def _heat_map(scores: Sequence[Score], name: str, out: Path) -> list[Path]:
+    from medcoder.evaluate.plots import heat_map
+
+    return heat_map(scores, out, bench=name)
 
 
 class _Drawer:
@@ -121,11 +113,9 @@ class _Drawer:
         for file in files:
             line(str(file))
 
-    def _made(self) -> dict[str, dict[str, object]]:
+    def _made(self) -> dict[str, dict[str, Any]]:
         try:
-            found: dict[str, dict[str, object]] = json.loads(
-                self._record.read_text(encoding="utf-8")
-            )
+            found: dict[str, dict[str, Any]] = json.loads(self._record.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
         return found

@@ -63,7 +63,7 @@ def _named(spec: str) -> tuple[str | None, str | None]:
     """The model or index of "normalizer:PATH,name=NAME", and the name."""
     where, comma, option = spec.partition(",name=")
     _, _, path = where.partition(":")
-    if "," in path and "=" in path:
+    if "=" in where.rpartition(",")[2]:
         raise UsageError(f"{spec!r}: the one option of a normalizer is name")
     return path or None, option if comma else None
 

@@ -213,7 +213,8 @@ def _first_best(scores: Floats, k: int) -> Mask:
     above, tied = scores > least, scores == least
     room = k - above.sum(axis=1, dtype=np.int32)[:, None]
     tied &= np.cumsum(tied, axis=1, dtype=np.int32) <= room
-    return (above | tied) & np.isfinite(scores)
+    best: Mask = (above | tied) & np.isfinite(scores)
+    return best
 
 
 def _cosines(queries: Any, rows: Any) -> Floats:

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from medcoder.errors import InputError
 from medcoder.evaluate.base import Prediction
@@ -48,9 +49,10 @@ def read_predictions(file: Path) -> list[Prediction]:
 
 def _prediction(file: Path, row: int, line: str) -> Prediction:
     try:
-        entry = json.loads(line)
-        lists = {name: tuple(entry.pop(name)) for name in ("concepts", "names", "scores")}
-        return Prediction(**entry, **lists)
+        entry: dict[str, Any] = json.loads(line)
+        for name in ("concepts", "names", "scores"):
+            entry[name] = tuple(entry[name])
+        return Prediction(**entry)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InputError(
             f"it is not a prediction: {error}",

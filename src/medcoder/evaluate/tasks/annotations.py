@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -79,7 +80,7 @@ class Annotations(Linking):
     def figures(
         self, split: str, rows: Rows, queries: Sequence[Query], linked: Linked, context: Context
     ) -> Iterator[Figure]:
-        draws = {"resamples": context.resamples, "seed": context.seed}
+        draws: dict[str, Any] = {"resamples": context.resamples, "seed": context.seed}
         gold = np.array([len(queries[row].ids) for row in rows])
         predicted = linked.ranked.rows[rows, 0] >= 0
         hits = linked.ranks[rows] == 0

@@ -87,7 +87,7 @@ def type_figures(
     name: str, members: Mask, known: Mask, items: Rows, neighbours: Rows, context: Context
 ) -> Iterator[Figure]:
     """Both figures of a type. `neighbours` of `items` are places among those."""
-    draws = {"resamples": context.resamples, "seed": context.seed}
+    draws: dict[str, Any] = {"resamples": context.resamples, "seed": context.seed}
     of_type = members[items]  # (known,)
     asked = neighbours[of_type]  # (m, k)
     same = np.where(asked >= 0, of_type[asked], False)
