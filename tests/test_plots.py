@@ -270,10 +270,10 @@ def test_bins_are_those_of_a_loop(answers):
     expected = [np.mean(groups[place], axis=0) for place in sorted(groups)]
     assert made.score == pytest.approx([pair[0] for pair in expected])
     assert made.accuracy == pytest.approx([pair[1] for pair in expected])
-    assert made.count.tolist() == [len(groups[place]) for place in sorted(groups)]
+    assert made.sizes.tolist() == [len(groups[place]) for place in sorted(groups)]
     naive = sum(len(g) / 200 * abs(np.mean(g, axis=0) @ [1, -1]) for g in groups.values())
     assert expected_error(made) == pytest.approx(naive)
-    assert binned(Answers(np.array([1.0, 0.05]), np.array([True, False])), 10).count.tolist() == [
+    assert binned(Answers(np.array([1.0, 0.05]), np.array([True, False])), 10).sizes.tolist() == [
         1,
         1,
     ]

@@ -84,7 +84,9 @@ def errors(
 def difference(first: str | Path, second: str | Path) -> Difference:
     """What the second model got right that the first did not, and the other way round."""
     pairs = _paired(Path(first), Path(second))
-    fixed, broken, both = [], [], [0, 0]
+    fixed: list[Changed] = []
+    broken: list[Changed] = []
+    both = [0, 0]
     for one, other in pairs:
         was, now = right_at(one) == 1, right_at(other) == 1
         if was == now:
@@ -108,7 +110,8 @@ def sign_test(wins: int, losses: int) -> float:
     """
     n = wins + losses
     tail = sum(comb(n, k) for k in range(min(wins, losses) + 1))
-    return min(1.0, 2 * tail / 2**n)  # whole numbers until the end
+    share: float = 2 * tail / 2**n  # whole numbers until here
+    return min(1.0, share)
 
 
 def errors_table(wrong: Sequence[Wrong], *, title: str = "What went wrong") -> Table:

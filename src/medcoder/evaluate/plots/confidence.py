@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,7 @@ class Bins(NamedTuple):
 
     score: Reals  # mean of the bin
     accuracy: Reals
-    count: npt.NDArray[np.int64]
+    sizes: npt.NDArray[np.int64]
 
 
 def reliability(
@@ -45,20 +45,17 @@ def reliability(
     read = _read(predictions)
     figure = new_figure(6.0, 6.4)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
-    upper.plot([0, 1], [0, 1], color="#888888", linewidth=1, linestyle=(0, (1, 2)))
-    upper.text(
-        0.97, 0.985, "score = share", rotation=45, rotation_mode="anchor",
-        transform_rotates_text=True, ha="right", va="bottom", color="#666666", fontsize=8,
-    )  # fmt: skip
+    dotted: dict[str, Any] = {"color": "#777777", "linewidth": 1, "linestyle": (0, (1, 2))}
+    upper.plot([0, 1], [0, 1], label="score = share that is right", **dotted)
     for order, (name, answers) in enumerate(read.items()):
         some = binned(answers, bins)
         look = _look(order)
         label = _escaped(f"{short(name)}: calibration error {expected_error(some):.3f}")
-        bars = wilson(some.accuracy, some.count)
+        bars = wilson(some.accuracy, some.sizes)
         upper.errorbar(
             some.score, some.accuracy, yerr=bars, capsize=2.5, elinewidth=0.8, label=label, **look
         )
-        lower.plot(some.score, 100 * some.count / some.count.sum(), **look)
+        lower.plot(some.score, 100 * some.sizes / some.sizes.sum(), **look)
     upper.set(xlim=(0, 1), ylim=(0, 1.02), ylabel="share that is right")
     lower.set(xlabel="score of the first answer", ylim=(0, None))
     lower.set_ylabel("% of queries")
@@ -113,7 +110,7 @@ def binned(answers: Answers, bins: int) -> Bins:
 
 def expected_error(bins: Bins) -> float:
     """Mean distance of score and accuracy, each bin by its size."""
-    return float(np.average(np.abs(bins.score - bins.accuracy), weights=bins.count))
+    return float(np.average(np.abs(bins.score - bins.accuracy), weights=bins.sizes))
 
 
 def wilson(share: Reals, count: npt.NDArray[np.int64]) -> Reals:
@@ -150,7 +147,7 @@ def _read(predictions: Mapping[str, str | Path]) -> dict[str, Answers]:
     return read
 
 
-def _look(order: int) -> dict[str, object]:
+def _look(order: int) -> dict[str, Any]:
     return {
         "color": COLOURS[order % len(COLOURS)],
         "linestyle": LINES[order % len(LINES)],

@@ -38,7 +38,7 @@ def heat_map(
     size = 1.2 + 0.85 * len(corpora), 0.9 + 0.42 * len(languages)
     figure = new_figure(size[0] * across + 1.0, size[1] * down + 0.4)
     axes = list(figure.subplots(down, across, squeeze=False).flat)
-    image = None
+    image: Any = None
     for place, entry, of in zip(axes, some, cells, strict=False):
         image = _panel(place, of, languages, corpora, low, high)
         place.set_title(short(entry.name, 30), fontsize=10, loc="left", parse_math=False)

@@ -119,11 +119,11 @@ def flattened(points: Points, *, seed: int) -> npt.NDArray[np.float64]:
 def dense(rows: Any) -> Points:
     """Rows of a sparse space turned so that few columns hold them: all distances are kept."""
     if isinstance(rows, np.ndarray):
-        return rows.astype(np.float32, copy=False)
+        return np.asarray(rows, np.float32)
     products = np.asarray((rows @ rows.T).toarray(), np.float64)  # (n, n)
     values, axes = np.linalg.eigh(products)
     kept = values > 1e-9 * values[-1]
-    return (axes[:, kept] * np.sqrt(values[kept])).astype(np.float32)
+    return np.asarray(axes[:, kept] * np.sqrt(values[kept]), np.float32)
 
 
 def _panels(
