@@ -9,7 +9,7 @@ from evaluated import linking_data, write_table
 from many import many_terms
 from medcoder.cli import benches, figures, systems
 from medcoder.cli.listed import spread
-from medcoder.errors import UsageError
+from medcoder.errors import InputError, UsageError
 from medcoder.evaluate import BENCHES, read_scores
 from terminal import medcoder
 
@@ -143,6 +143,7 @@ def test_unseen_queries(data, tmp_path):
         (("--models", "lexical:tfidf", "--data", "none"), 2, "--data none: there is no such"),
         (("--models", "lexcal:tfidf", "--data", "."), 2, "did you mean 'lexical'"),
         (("--models", "normalizer,pooling=cls", "--data", "."), 2, "name"),
+        (("--models", "word:no.bin", "--data", "."), 2, "there is no file no.bin"),
         (("--models", "lexical:tfidf", "--data", ".", "--benches", "x"), 2, "no bench is called"),
         (("--models", "lexical:tfidf", "--data", "."), 3, "no data of any bench"),
         (("--models", "lexical:tfidf", "--data", ".", "--benches", "cadec"), 3, "CODER on GitHub"),
@@ -154,6 +155,20 @@ def test_mistakes(words, code, message, tmp_path, monkeypatch):
     result = medcoder("bench", "run", "--out", tmp_path / "out", *words)
     assert result.exit_code == code, result.output
     assert message in result.stderr
+
+
+def test_a_failure_is_shown_and_is_the_exit_code(data, tmp_path, monkeypatch):
+    def broken(*_, **__):
+        raise InputError("it is bad", file="x")
+
+    monkeypatch.setattr("medcoder.evaluate.tasks.pairs.read_pairs", broken)
+    result = medcoder(
+        "bench", "run", "--data", data, "--models", "lexical:exact", "--out", tmp_path,
+        "--benches", "mayosrs", "cadec", "--other-data",
+    )  # fmt: skip
+    assert result.exit_code == 3
+    assert "exact match, mayosrs: error: x: it is bad" in result.stderr
+    assert "exact match, cadec: acc@1" in result.stdout
 
 
 def test_an_interrupt_says_that_the_command_goes_on(data, tmp_path, monkeypatch):

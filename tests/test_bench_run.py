@@ -136,6 +136,17 @@ def test_a_bench_that_fails_leaves_no_scores(data, tmp_path):
     assert read_scores(tmp_path / "out") == []
 
 
+def test_a_model_that_fails_on_a_bench_does_not_stop_the_others(data, tmp_path):
+    class Unable(Letters):
+        def embed(self, texts, *, ids=None, corpus=None):
+            raise UsageError("cannot do that")
+
+    outcomes = go(data, tmp_path / "out", Unable(name="unable"), Letters())
+    assert states(outcomes) == ["failed", "done"]
+    assert str(outcomes[0].error) == "cannot do that"
+    assert {score.embedding for score in read_scores(tmp_path / "out")} == {"letters"}
+
+
 def test_data_is_checked_before_anything_is_run(data, tmp_path):
     system = Letters()
     with pytest.raises(InputError, match=r"queries\.tsv"):

@@ -92,7 +92,7 @@ def run(
     check_specs(models)
     options = _options(queries, dictionary, epochs, k, frozen_only=frozen_only)
     place = _data(data, options)
-    benches.run_all(
+    code = benches.run_all(
         models,
         benches.chosen(names, place, options),
         place,
@@ -106,6 +106,8 @@ def run(
         seed=seed,
         force=force,
     )
+    if code:
+        raise typer.Exit(code)
 
 
 @app.command()
@@ -222,7 +224,7 @@ def paper(
     options = _options(None, None, epochs, None, frozen_only=frozen_only)
     place, to = _data(data, options), parse.place(to)
     names = benches.chosen(None, place, options)
-    benches.run_all(
+    code = benches.run_all(
         models,
         names,
         place,
@@ -242,6 +244,8 @@ def paper(
     missing = [name for name in BENCHES if name not in names]
     if missing:
         line((f"no data of: {', '.join(missing)}; medcoder bench list NAME says what it is", "dim"))
+    if code:
+        raise typer.Exit(code)
 
 
 def _draw(

@@ -62,8 +62,8 @@ def run_all(
     as_json: bool = False,
     options: Mapping[str, Any],
     **settings: Any,
-) -> None:
-    """Run and show each outcome as it comes."""
+) -> int:
+    """Run and show each outcome as it comes; the exit code of the first that failed, or 0."""
     from medcoder.evaluate.run import run
     from medcoder.evaluate.seen import Seen
 
@@ -78,11 +78,17 @@ def run_all(
             progress=progress,
             **settings,
         )
-        for system, name, state, scores in outcomes:
-            if as_json:
+        code = 0
+        for system, name, state, scores, error in outcomes:
+            if error is not None:
+                code = code or error.exit_code
+                line((f"{system}, {name}: ", "bold"), ("error:", "red"), f" {error}",
+                     console=errors())  # fmt: skip
+            elif as_json:
                 print_json_lines(_plain(score) for score in scores)
             else:
                 _show(system, name, state, scores)
+    return code
 
 
 @contextlib.contextmanager

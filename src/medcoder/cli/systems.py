@@ -51,8 +51,10 @@ def check_specs(specs: Sequence[str]) -> None:
     for spec in specs:
         if is_normalizer(spec):
             _named(spec)
-        else:
-            embeddings.parse(spec)
+            continue
+        kind, target, _ = embeddings.parse(spec)
+        if kind in ("word", "concept") and not parse.place(Path(target)).is_file():
+            raise UsageError(f"{spec!r}: there is no file {target}")
 
 
 def is_normalizer(spec: str) -> bool:

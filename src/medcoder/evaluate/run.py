@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from medcoder.errors import UsageError
+from medcoder.errors import MedcoderError, UsageError
 from medcoder.evaluate import BENCHES
 from medcoder.evaluate.base import Bench, Context, Embedding, Linker, Result
 from medcoder.evaluate.predictions import predictions_file, write_predictions
@@ -19,7 +19,7 @@ from medcoder.evaluate.seen import Seen
 # Raised when a task computes something else from the same data: its scores are then made anew.
 PROTOCOL = 1
 
-State = Literal["done", "kept", "not for it"]
+State = Literal["done", "kept", "not for it", "failed"]
 System = Embedding | Linker
 
 
@@ -30,6 +30,7 @@ class Outcome(NamedTuple):
     bench: str
     state: State
     scores: list[Score]
+    error: MedcoderError | None = None  # why it failed
 
 
 def run(
@@ -47,6 +48,9 @@ def run(
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Iterator[Outcome]:
     """Scores and predictions of each system on each bench, written to `out` as they come.
+
+    Data that is missing or wrong is an error before anything is run. A system that fails on a
+    bench is an outcome, and the others go on.
 
     seen: terms of a training graph; linking benches then give figures for the other queries too
     options: of benches: k, epochs, modes, queries, dictionary
@@ -97,7 +101,10 @@ def _one(
     if kept and not force:
         return Outcome(system.name, name, "kept", kept)
     begin = time.perf_counter()
-    result = bench.run(system, data, context)
+    try:
+        result = bench.run(system, data, context)
+    except MedcoderError as error:
+        return Outcome(system.name, name, "failed", [], error)
     seconds = time.perf_counter() - begin
     scores = _scores(system, name, data_print, settings, seconds, result)
     if result.predictions:

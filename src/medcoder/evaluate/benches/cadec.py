@@ -1,19 +1,20 @@
 """Cadec."""
 
 from medcoder.evaluate.card import Card
-from medcoder.evaluate.tasks.concepts import Linking
+from medcoder.evaluate.tasks.folds import Folds
 from medcoder.evaluate.tasks.queries import two_tables
 
-BENCH = Linking(
+BENCH = Folds(
     Card(
         name="cadec",
         title="Cadec",
         about=(
             "Patients' words for side effects, from a forum, to SNOMED CT: the folds that were "
             "published with the paper's code, 2,159 queries over all folds and 181 concepts with "
-            "one name each. acc@k is the unweighted mean of the five folds."
+            "one name each. acc@k is the unweighted mean of the five folds. Takes the "
+            "folders of the folds as they are published, or the two tables."
         ),
-        origin="test/cadec/data/cadec of GanjinZero/CODER on GitHub, put into two tables",
+        origin="test/cadec/data/cadec of GanjinZero/CODER on GitHub",
         licence="CSIRO data licence",
         files=two_tables(
             queries=(10_795, "938a8d15e99593c6f3c1f103a8ec6c03a453b977d1094727a242d5a62b25c2d7"),
@@ -21,5 +22,6 @@ BENCH = Linking(
         ),
         metrics=("acc@1", "acc@3"),
         reference="Karimi et al. 2015, Cadec: a corpus of adverse drug event annotations",
-    )
+    ),
+    expected=(2_159, 181),
 )
