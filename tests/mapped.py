@@ -1,6 +1,7 @@
 """A small mapped project: rows of every status, and decisions of every equivalence."""
 
 import csv
+import warnings
 
 from medcoder.mapping import Project, map_table
 from medcoder.types import Answer, Code, Match
@@ -31,6 +32,17 @@ ROWS = [
     ("", "NA", "1", "", ""),
     ("A 6|", 'a "b", c\\d', "1", "", ""),
 ]
+CONCEPT = [
+    ["concept_id", "concept_name", "domain_id", "vocabulary_id", "concept_class_id",
+     "standard_concept", "concept_code", "valid_start_date", "valid_end_date", "invalid_reason"],
+    ["11", "Old infarction", "Condition", "HPO", "x", "", "HP:0001658", "", "", "D"],
+    ["12", "Myocardial infarction", "Condition", "HPO", "x", "S", "HP:0001658", "", "", ""],
+    ["13", "Fever", "Condition", "ICD10CM", "x", "", "R50.9", "", "", ""],
+    ["14", "Fever in another", "Condition", "ICD10", "x", "", "R50.9", "", "", ""],
+    ["15", "Pain", "Condition", "ICD10CM", "x", "", "R52", "", "", ""],
+    ["16", "Headache", "Condition", "ICD10CM", "x", "", "R51.9", "", "", ""],
+    ["17", "Cold", "Condition", "ICD10CM", "x", "", "J00", "", "", ""],
+]  # fmt: skip
 WHEN = "2026-01-02T03:04:05.006Z"
 
 
@@ -91,7 +103,9 @@ def make(folder, *, rows=ROWS, header=HEADER, machine=None, **options):
         "column": "term", "code": "id", "count": "n", "language": "lang",
         "context": {"unit": "hint"}, "top": 3, "precision": 0.98,
     }  # fmt: skip
-    made = map_table(file, out=folder / "out", normalizer=machine or Machine(), **settings | options)
+    made = map_table(
+        file, out=folder / "out", normalizer=machine or Machine(), **settings | options
+    )
     return Project.open(made.path)
 
 
@@ -119,3 +133,19 @@ def decisions(project):
             made = {k: v for k, v in vars(mapping.decision).items() if k != "version"}
             found[mapping.row.number] = {**made, "status": mapping.status, "flag": mapping.flag}
     return found
+
+
+def write_concepts(folder, rows=CONCEPT):
+    """A CONCEPT table as Athena has it."""
+    path = folder / "CONCEPT.csv"
+    path.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def read_sssom(path):
+    """As the library of SSSOM reads it."""
+    with warnings.catch_warnings():  # of pandas, about what it calls
+        warnings.simplefilter("ignore")
+        from sssom.parsers import parse_sssom_table
+
+        return parse_sssom_table(path)

@@ -8,8 +8,8 @@ import openpyxl
 import pyarrow.parquet as pq
 import pytest
 from fhir.resources.R4B.conceptmap import ConceptMap, ConceptMapGroupElementTarget
-from mapped import ROWS, WHEN, OmopMachine, decide, make
 
+from mapped import CONCEPT, ROWS, WHEN, OmopMachine, decide, make, read_sssom, write_concepts
 from medcoder.errors import InputError, UnknownName, UsageError
 from medcoder.mapping.base import EQUIVALENCES, Target
 from medcoder.mapping.equivalence import TABLE, from_sssom, from_usagi
@@ -28,18 +28,6 @@ with warnings.catch_warnings():  # of pandas, about what sssom calls
     from pandas._libs.parsers import STR_NA_VALUES
     from sssom_schema import MappingSet
 
-CONCEPT = [
-    "concept_id concept_name domain_id vocabulary_id concept_class_id standard_concept "
-    "concept_code valid_start_date valid_end_date invalid_reason".split(),
-    ["11", "Old infarction", "Condition", "HPO", "x", "", "HP:0001658", "", "", "D"],
-    ["12", "Myocardial infarction", "Condition", "HPO", "x", "S", "HP:0001658", "", "", ""],
-    ["13", "Fever", "Condition", "ICD10CM", "x", "", "R50.9", "", "", ""],
-    ["14", "Fever in another", "Condition", "ICD10", "x", "", "R50.9", "", "", ""],
-    ["15", "Pain", "Condition", "ICD10CM", "x", "", "R52", "", "", ""],
-    ["16", "Headache", "Condition", "ICD10CM", "x", "", "R51.9", "", "", ""],
-    ["17", "Cold", "Condition", "ICD10CM", "x", "", "J00", "", "", ""],
-]
-
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
@@ -53,21 +41,9 @@ def omop(tmp_path_factory):
         yield made
 
 
-def write_concepts(folder, rows=CONCEPT):
-    path = folder / "CONCEPT.csv"
-    path.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
-    return path
-
-
 def read_csv(path):
     with path.open(encoding="utf-8", newline="") as stream:
         return list(csv.DictReader(stream))
-
-
-def read_sssom(path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return sssom.parsers.parse_sssom_table(path)
 
 
 # The table of equivalences
@@ -138,7 +114,7 @@ def test_a_project_without_rows_is_written(name, tmp_path):
 def test_names_and_options_are_checked(project, tmp_path):
     with pytest.raises(UnknownName, match="did you mean 'sssom'"):
         export(project, "ssom", tmp_path / "x")
-    with pytest.raises(UsageError, match="'sssom' has no option 'concepts'. It has: licence, set"):
+    with pytest.raises(UsageError, match=r"'sssom' has no option 'concepts'\. It has: licence"):
         export(project, "sssom", tmp_path / "x", concepts=tmp_path)
     with pytest.raises(UsageError, match="is a folder"):
         export(project, "csv", tmp_path)
@@ -150,7 +126,9 @@ def test_names_and_options_are_checked(project, tmp_path):
 def test_csv_has_every_row_in_order(project, tmp_path):
     export(project, "csv", tmp_path / "x.csv")
     rows = read_csv(tmp_path / "x.csv")
-    fields = [tuple(plain(row[name]) for name in ("id", "term", "n", "lang", "unit")) for row in rows]
+    fields = [
+        tuple(plain(row[name]) for name in ("id", "term", "n", "lang", "unit")) for row in rows
+    ]
     assert fields == ROWS
     assert [row["status"] for row in rows] == [
         "approved", "auto", "approved", "review", "approved", "approved", "approved", "auto",
@@ -205,7 +183,9 @@ def test_what_a_workbook_cannot_hold_is_said(tmp_path, monkeypatch):
 def test_parquet_has_candidates_and_codes(project, tmp_path):
     export(project, "parquet", tmp_path / "x.parquet")
     table = pq.read_table(tmp_path / "x.parquet").to_pylist()
-    assert [tuple(row[name] for name in ("id", "term", "n", "lang", "unit")) for row in table] == ROWS
+    assert [
+        tuple(row[name] for name in ("id", "term", "n", "lang", "unit")) for row in table
+    ] == ROWS
     assert table[3]["concept"] == "J00"
     assert [one["concept"] for one in table[3]["candidates"]] == ["J00", "R50.9"]
     assert table[3]["candidates"][1] == {
@@ -433,7 +413,7 @@ def test_formats_of_omop_need_its_ids(name, project, tmp_path):
     with pytest.raises(UsageError, match=r"needs integer concept ids of OMOP.*CONCEPT\.csv"):
         export(project, name, tmp_path / "x.csv")
     some = write_concepts(tmp_path, CONCEPT[:3])
-    with pytest.raises(InputError, match="3 targets have no concept in .*: ICD10CM R50.9, ICD10CM"):
+    with pytest.raises(InputError, match=r"3 targets have no concept in .*: ICD10CM R50\.9, ICD"):
         export(project, name, tmp_path / "x.csv", concepts=some)
     assert not (tmp_path / "x.csv").exists()
     notes = export(project, name, tmp_path / "x.csv", concepts=some, missing_ok=True)
