@@ -123,7 +123,12 @@ def test_the_format_of_the_input_is_that_of_the_results(tmp_path):
         ["cold", None, "C3", "Common cold", "MSH:D3|ICD10CM:I3", 0.55, "review"],
         ["'+1 x", True, None, None, None, None, "none"],
     ]
-    assert {cell.data_type for row in sheet.iter_rows() for cell in row} <= {"s", "n", "b", "inlineStr"}
+    assert {cell.data_type for row in sheet.iter_rows() for cell in row} <= {
+        "s",
+        "n",
+        "b",
+        "inlineStr",
+    }
 
     path = tmp_path / "t.tsv"
     path.write_bytes("text\tn\nfever\t1\n".encode("utf-16"))
@@ -253,9 +258,7 @@ def test_unknown_values_are_counted_and_not_all_listed(tmp_path, monkeypatch):
 
 def test_vocabularies_restrict_the_codes_and_a_row_may_say_otherwise(tmp_path):
     source = pa.table({"text": ["fever", "fever"], "v": ["", "MSH"]})
-    made = mapped(
-        source, tmp_path / "out", context={"v": "vocabulary"}, vocabularies=["ICD10CM"]
-    )
+    made = mapped(source, tmp_path / "out", context={"v": "vocabulary"}, vocabularies=["ICD10CM"])
     assert made.to_polars()["code"].to_list() == ["ICD10CM:I2", "MSH:D2"]
     with pytest.raises(UnknownName, match="no vocabulary 'X'"):
         mapped(source, tmp_path / "other", vocabularies=["X"])
@@ -388,7 +391,7 @@ def test_another_project_is_left_alone(ward, tmp_path):
     ):
         with pytest.raises(UsageError, match=f"cannot be gone on with: .*{why}.*--out"):
             mapped(ward, tmp_path / "out", **options)
-    with pytest.raises(UsageError, match="terminology .* changed.*medcoder map refresh"):
+    with pytest.raises(UsageError, match=r"terminology .* changed.*medcoder map refresh"):
         mapped(ward, tmp_path / "out", FakeMapper(version="2"), code="id")
     ward.write_text("id,text\n1,fever\n")
     with pytest.raises(UsageError, match="the input has changed"):

@@ -206,6 +206,8 @@ def _begun(file):
 
 def test_the_project_opens_without_the_model(made):
     code = "import sys, medcoder.mapping\nassert not {'onnxruntime', 'faiss'} & set(sys.modules)"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
     assert found.returncode == 0, found.stderr
     assert process("map", "status", made).returncode == 0

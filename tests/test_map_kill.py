@@ -37,7 +37,7 @@ MAP = """
               progress=tell)
 """
 DECIDE = """
-    import sys
+    import sys, time
     from medcoder.mapping import Project
 
     with Project.open(sys.argv[1]) as project:
@@ -45,6 +45,7 @@ DECIDE = """
             number = step * 7 % int(sys.argv[2]) + 1
             made = project.decide(number, f"C{step % 5 + 1}", who=sys.argv[3], note=str(step))
             print(number, made.version, made.concept, made.note, flush=True)
+            time.sleep(0.001)
             if step % 5 == 4:
                 undone = project.undo(number, who=sys.argv[3])
                 print(number, undone.version, "undone", made.note, flush=True)
@@ -124,14 +125,15 @@ def test_no_acknowledged_decision_is_lost(table, tmp_path):
     for attempt in range(KILLS):
         people = [start(DECIDE, out, 20, f"{who}{attempt}") for who in ("ann", "bob")]
         lines = draw.randint(1, 25)
-        promised += [(people[0], one) for one in kill_after(people[0], lines, 0)]
-        promised += [(people[1], one) for one in kill_after(people[1], 1, draw.random() / 100)]
+        promised += kill_after(people[0], lines, 0)
+        promised += kill_after(people[1], 1, draw.random() / 100)
         with Project.open(out) as project:
             project.verify()
             found = {(one.row, one.version): one for one in project.history()}
             assert len(found) == len(list(project.history()))
-            for _, (number, version, concept, note) in promised:
-                term = project.mapping(int(number)).row.number
+            firsts = {number: project.mapping(number).row.number for number in range(1, 21)}
+            for number, version, concept, note in promised:
+                term = firsts[int(number)]
                 event = found[term, int(version)]
                 if concept == "undone":
                     assert event.action == "undo"

@@ -1,4 +1,4 @@
-"""The project file: decisions, versions, undo, history, and files that are not as they should be."""
+"""The project file: decisions, versions, undo, history, and files that are damaged or in use."""
 
 import multiprocessing
 import sqlite3
@@ -96,7 +96,7 @@ def test_filters_by_status(project):
     everything = list(project.mappings())
     for status in STATUSES:
         assert list(project.mappings(status)) == [one for one in everything if one.status == status]
-    with pytest.raises(UnknownName, match="no status is called 'done'. There are: auto"):
+    with pytest.raises(UnknownName, match=r"no status is called 'done'\. There are: auto"):
         project.mappings("done")
 
 
@@ -133,7 +133,7 @@ def test_what_cannot_be_decided(project):
         project.decide(8, "C1", who="ann")
     with pytest.raises(NotFound, match="has the text 'flu'"):
         project.decide("flu", "C1", who="ann")
-    with pytest.raises(UsageError, match="2 source terms have the text 'cold'.*its row: 3, 7"):
+    with pytest.raises(UsageError, match=r"2 source terms have the text 'cold'.*its row: 3, 7"):
         project.decide("cold", "C1", who="ann")
     assert list(project.history()) == []
 
@@ -142,7 +142,9 @@ def test_a_stale_decision_is_refused_with_both(path, project):
     with Project.open(path) as other:
         seen = other.mapping("MI").version
         mine = project.decide("MI", "C1", who="ann", expected_version=seen)
-        with pytest.raises(StaleDecision, match="you saw version 0, it has version 1, by ann") as no:
+        with pytest.raises(
+            StaleDecision, match="you saw version 0, it has version 1, by ann"
+        ) as no:
             other.decide("MI", "C3", who="bob", expected_version=seen)
         assert (no.value.expected, no.value.found) == (0, 1)
         assert no.value.theirs == mine
@@ -186,7 +188,14 @@ def test_history_has_all_of_it(project):
     project.decide(3, "C3", who="bob", equivalence="related")
     project.decide("MI", "C3", who="ann")
     found = [
-        (one.action, one.who, one.text, one.code, one.version, one.decision and one.decision.concept)
+        (
+            one.action,
+            one.who,
+            one.text,
+            one.code,
+            one.version,
+            one.decision and one.decision.concept,
+        )
         for one in project.history()
     ]
     assert found == [
@@ -235,7 +244,8 @@ def test_two_at_once_lose_nothing(path):
     answers = spawn.Queue()
     rows = [1, 2, 3, 6] * 5
     people = [
-        spawn.Process(target=_decide_many, args=(path, who, rows, answers)) for who in ("ann", "bob")
+        spawn.Process(target=_decide_many, args=(path, who, rows, answers))
+        for who in ("ann", "bob")
     ]
     for person in people:
         person.start()
@@ -253,7 +263,7 @@ def test_two_at_once_lose_nothing(path):
 
 
 def test_no_project(tmp_path):
-    with pytest.raises(NotFound, match="does not exist. Make a project with: medcoder map"):
+    with pytest.raises(NotFound, match=r"does not exist\. Make a project with: medcoder map"):
         Project.open(tmp_path)
     (tmp_path / "project.sqlite").write_bytes(b"not a database, but long enough to be one " * 99)
     with pytest.raises(ArtefactError, match="is damaged"):
@@ -281,9 +291,10 @@ def test_damage_is_told(path):
     content = bytearray(path.read_bytes())
     content[4096 * 3 :] = b"\xff" * (len(content) - 4096 * 3)
     path.write_bytes(content)
-    with pytest.raises(ArtefactError, match=r"damaged|not as a project should be"), Project.open(
-        path
-    ) as project:
+    with (
+        pytest.raises(ArtefactError, match=r"damaged|not as a project should be"),
+        Project.open(path) as project,
+    ):
         project.verify()
 
 

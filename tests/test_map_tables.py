@@ -18,7 +18,7 @@ from medcoder.mapping.settings import Columns, Settings
 from medcoder.mapping.tables import TABLES, Reading, open_table
 from medcoder.mapping.tables.base import Row
 
-ROWS = [("1", "fever"), ("2", "a,b\n\"c\"; d\te"), ("3", ""), ("4", "かぜ é")]
+ROWS = [("1", "fever"), ("2", 'a,b\n"c"; d\te'), ("3", ""), ("4", "かぜ é")]
 
 
 def read(source, **options):
@@ -203,7 +203,7 @@ def test_sheets_and_cells(tmp_path):
     )  # fmt: skip
     with pytest.raises(InputError, match=r"row 2: 2 fields, not 1"):
         read(path, sheet="other")
-    with pytest.raises(InputError, match="no sheet is called 'third'. There are: Sheet, other"):
+    with pytest.raises(InputError, match=r"no sheet is called 'third'\. There are: Sheet, other"):
         read(path, sheet="third")
     with pytest.raises(UsageError, match="--encoding makes no sense for a workbook"):
         read(path, encoding="utf-8")
@@ -213,8 +213,8 @@ def test_a_missing_column_lists_those_there_are(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("id,diagnosis,id\n1,x,2\n")
     table = open_table(path)
-    with pytest.raises(InputError, match="no column is called 'diagnose'. Did you mean "
-                       "'diagnosis'. There are: 'id', 'diagnosis', 'id'"):  # fmt: skip
+    with pytest.raises(InputError, match=r"no column is called 'diagnose'\. Did you mean "
+                       r"'diagnosis'. There are: 'id', 'diagnosis', 'id'"):  # fmt: skip
         Columns.of(table, Settings(column="diagnose"))
     with pytest.raises(InputError, match="2 columns are called 'id'"):
         Columns.of(table, Settings(column="diagnosis", code="id"))

@@ -17,7 +17,8 @@ from medcoder.types import CONCEPT_FLAGS, SCHEMAS, Count, Tally
 
 def test_the_package():
     assert medcoder.__all__ == [
-        "KG", "Normalizer", "__version__", "default_kg", "ingest", "load_encoder", "open_source",
+        "KG", "Normalizer", "__version__", "default_kg", "ingest", "load_encoder", "map_table",
+        "open_source",
     ]  # fmt: skip
     assert medcoder.KG is KG
 
@@ -65,6 +66,7 @@ def test_the_exception_tree_and_its_exit_codes():
         "NotFound": ("ArtefactError", 4),
         "DiskFull": ("MedcoderError", 5),
         "NonFiniteLoss": ("MedcoderError", 6),
+        "StaleDecision": ("MedcoderError", 7),
     }
     for name, (base, code) in tree.items():
         drawn = next(line for line in errors.__doc__.splitlines() if name in line.split())

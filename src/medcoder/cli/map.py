@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -13,9 +13,6 @@ from medcoder.cli.lines import errors, line, print_json
 from medcoder.cli.projects import Folder
 from medcoder.cli.run import INTERRUPTED, AsJson, Index, command, progress_bar
 from medcoder.errors import UsageError
-
-if TYPE_CHECKING:
-    import click
 
 _TABLE = "table"
 EXAMPLES = """
@@ -36,7 +33,7 @@ EXAMPLES = """
 class _Group(TyperGroup):
     """`medcoder map FILE` is short for `medcoder map table FILE`."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
             args = [_TABLE, *args]
         return super().parse_args(ctx, args)
@@ -156,7 +153,7 @@ def _role(text: str) -> tuple[str, Any]:
     return column, role
 
 
-def _tell_interrupted(error: KeyboardInterrupt) -> None:
+def _tell_interrupted(error: KeyboardInterrupt) -> NoReturn:
     line(
         "interrupted: what was mapped is kept. Run the same command again to go on",
         console=errors(),

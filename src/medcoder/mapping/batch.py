@@ -110,10 +110,8 @@ def finish(project: Project, precision: float) -> None:
 
 def report(project: Project, timing: dict[str, float]) -> None:
     """Write the report beside the project."""
-    try:
-        from medcoder.mapping.report import write_report
-    except ModuleNotFoundError:
-        return
+    from medcoder.mapping.report import write_report
+
     write_report(project, project.path.parent, timing)
 
 

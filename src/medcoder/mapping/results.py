@@ -20,6 +20,7 @@ from medcoder.mapping.cells import safe
 from medcoder.mapping.files import replacing
 from medcoder.mapping.store import Project
 from medcoder.mapping.tables import Table
+from medcoder.mapping.tables.kept import Kept
 from medcoder.types import Code
 
 if TYPE_CHECKING:
@@ -213,19 +214,10 @@ class Mapped:
     def to_arrow(self) -> pa.Table:
         """The rows of the input with the columns that are added, as they stand now."""
         with self.project() as project:
-            added = columns(self.table.header, int(project.meta["top"]))
-            if hasattr(self.table, "batches"):
-                schema = _schema(self.table.schema, added)
-                return pa.Table.from_batches(_batches(project, self.table, added), schema=schema)
-            names = (*self.table.header, *added)
-            texts = pa.schema([pa.field(name, pa.string()) for name in self.table.header])
-            schema = _schema(texts, added)
-            rows = [(*fields, *new) for fields, new in stream(project)]
-            turned = zip(*rows, strict=True) if rows else ([] for _ in names)
-            arrays = [
-                pa.array(values, field.type) for values, field in zip(turned, schema, strict=True)
-            ]
-            return pa.Table.from_arrays(arrays, schema=schema)
+            table: Any = self.table if hasattr(self.table, "batches") else Kept(project)
+            added = columns(table.header, int(project.meta["top"]))
+            schema = _schema(table.schema, added)
+            return pa.Table.from_batches(_batches(project, table, added), schema=schema)
 
     def to_polars(self) -> pl.DataFrame:
         import polars as pl
