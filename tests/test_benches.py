@@ -8,7 +8,7 @@ from scipy import stats
 
 from evaluated import First, Letters, linking_data, write_table
 from medcoder.errors import InputError, UsageError
-from medcoder.evaluate import BENCHES, Card, Context, Needed
+from medcoder.evaluate import BENCHES, EMBEDDINGS, Card, Context, Needed
 from medcoder.evaluate.card import count_rows, read_table, sha256
 from medcoder.evaluate.seen import Seen
 from medcoder.evaluate.tasks.concepts import Linking
@@ -30,6 +30,15 @@ def values(result):
 
 
 # Cards
+
+
+def test_names_that_scores_and_commands_rely_on():
+    assert list(BENCHES) == [
+        "cadec", "psytar", "mantra", "mantra_open", "mcsm", "mcsm_mesh", "relcls", "relcls_open",
+        "mayosrs", "umnsrs-sim", "umnsrs-rel", "ehr-rela", "pairs", "ncbi", "bc5cdr", "hpo_gsc",
+        "misspelling", "cases", "custom",
+    ]  # fmt: skip
+    assert list(EMBEDDINGS) == ["contextual", "exported", "word", "concept", "lexical"]
 
 
 @pytest.mark.parametrize("name", list(BENCHES))
@@ -551,6 +560,7 @@ def test_the_case_studies(tmp_path):
     result = bench("cases").run(Letters(), data, ANY)
     found = figures(result)
     assert (found["dorsalgia", "hits"].value, found["dorsalgia", "hits"].n) == (1, 2)
+    assert found["dorsalgia", "hits@5"].value == 2
     assert found["pufferfish", "hits"].value == 1
     assert found["angina", "hits"].value == 0
     assert found["food poisoning", "hits"].value == 1  # among the first five

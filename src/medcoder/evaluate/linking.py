@@ -185,8 +185,8 @@ def _best(
 def nearest(vectors: Vectors, k: int, *, progress: Progress | None = None) -> tuple[Rows, Rows]:
     """Of the items that have a vector: which they are, and the k nearest others of each.
 
-    An item is not its own neighbour. Ties go to the item that comes first; -1 where there are no
-    more.
+    An item is not its own neighbour, and in a sparse space neither is one that shares nothing with
+    it. Ties go to the item that comes first; -1 where there are no more.
     """
     items = np.flatnonzero(vectors.known)
     rows = vectors.rows[items]
@@ -194,7 +194,7 @@ def nearest(vectors: Vectors, k: int, *, progress: Progress | None = None) -> tu
     found = np.full((len(items), k), -1, dtype=np.int64)
     block = max(1, _CELLS // max(len(items), 1))
     for start in range(0, len(items) if k_found else 0, block):
-        scores = _cosines(rows[start : start + block], rows)  # (b, n)
+        scores = _scores(rows[start : start + block], rows)  # (b, n)
         mine = np.arange(len(scores))
         scores[mine, start + mine] = -np.inf
         query, other = np.nonzero(_first_best(scores, k_found))
@@ -215,14 +215,6 @@ def _first_best(scores: Floats, k: int) -> Mask:
     tied &= np.cumsum(tied, axis=1, dtype=np.int32) <= room
     best: Mask = (above | tied) & np.isfinite(scores)
     return best
-
-
-def _cosines(queries: Any, rows: Any) -> Floats:
-    """As `_scores`, but a 0 of a sparse space is as far away as any other."""
-    product = queries @ rows.T
-    if isinstance(product, np.ndarray):
-        return product
-    return np.asarray(product.todense(), dtype=np.float32)
 
 
 def ranks_of_gold(ranked: Ranked, concepts: Sequence[str], gold: Sequence[frozenset[str]]) -> Rows:
