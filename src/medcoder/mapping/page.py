@@ -17,7 +17,7 @@ MEANING = {
     "none": "no match found",
 }
 ORDER = sorted(STATUSES, key=list(MEANING).index)
-WIDTH, HEIGHT, LEFT, BOTTOM = 880, 190, 46, 24  # of the histogram
+WIDTH, HEIGHT, LEFT, BOTTOM = 880, 190, 60, 24  # of the histogram
 
 
 def render(figures: dict[str, Any]) -> str:
@@ -87,13 +87,14 @@ def _coverage(figures: dict[str, Any]) -> str:
             f'<span class="key {key}">{key}</span>',
             MEANING[key],
             *(
-                f"{status[key][name]:,}&ensp;{_percent(status[key][f'{name}_share'])}"
+                cell
                 for name in ("terms", "rows", "count")
+                for cell in (f"{status[key][name]:,}", _percent(status[key][f"{name}_share"]))
             ),
         ]
         for key in ORDER
     ]
-    head = ["status", "", "#distinct terms", "#rows", "#occurrences"]
+    head = ["status", "?", "#distinct terms", "#", "#rows", "#", "#occurrences", "#"]
     return (
         f'<div class="panel"><div class="bars">{"".join(bars)}</div><br>{_table(head, rows)}</div>'
     )
@@ -155,8 +156,10 @@ def _histogram(figures: dict[str, Any]) -> str:
     if threshold is not None:
         x = LEFT + inner * threshold
         drawn.append(f'<line class="mark" x1="{x:.1f}" y1="4" x2="{x:.1f}" y2="{floor}"/>')
+        side, gap = ("end", -5) if threshold > 0.5 else ("start", 5)
         drawn.append(
-            f'<text x="{x - 5:.1f}" y="12" text-anchor="end">automatic from {threshold:.3f}</text>'
+            f'<text x="{x + gap:.1f}" y="12" text-anchor="{side}">automatic from {threshold:.3f}'
+            "</text>"
         )
     return (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
@@ -178,7 +181,7 @@ def _hardest(entries: list[dict[str, Any]]) -> str:
         ]
         for entry in entries
     ]
-    head = ["#row", "~term", "#occurrences", "status", "~first candidate", "#confidence"]
+    head = ["#row", "~term", "#occurrences", "?status", "~first candidate", "#confidence"]
     text = "Not settled, by how many occurrences are likely wrong if the first candidate is taken."
     return f'<h2>Hardest terms</h2><p class="soft">{text}</p>{_panel(_table(head, rows))}'
 
@@ -237,10 +240,13 @@ def _panel(content: str) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; # before a name of its head: numbers, ~: long text. Cells are HTML."""
-    kinds = [{"#": ' class="number"', "~": ' class="text"'}.get(name[:1], "") for name in head]
+    """A table of cells of HTML. In the head, # stands before numbers, ~ before long text, ? before
+    what is left out where there is little room.
+    """
+    classes = {"#": ' class="number"', "~": ' class="text"', "?": ' class="wide"'}
+    kinds = [classes.get(name[:1], "") for name in head]
     names = "".join(
-        f"<th{kind}>{escape(name.lstrip('#~'))}</th>"
+        f"<th{kind}>{escape(name.lstrip('#~?'))}</th>"
         for kind, name in zip(kinds, head, strict=True)
     )
     lines = "".join(
