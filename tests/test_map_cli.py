@@ -114,6 +114,13 @@ def test_show_by_status(made):
     assert "zzz qqq" in result.stdout
     assert "heart" not in result.stdout
     assert medcoder("map", "show", made, "--status", "flagged").exit_code == 1
+    lines = medcoder("map", "show", made, "--by", "count", "--limit", 2, "--json").stdout.split(
+        "\n"
+    )
+    assert [json.loads(line)["row"]["number"] for line in lines[:2]] == [1, 3]
+    lines = medcoder("map", "show", made, "--by", "row", "--limit", 2, "--json").stdout.split("\n")
+    assert [json.loads(line)["row"]["number"] for line in lines[:2]] == [1, 2]
+    assert medcoder("map", "show", made, "--by", "luck").exit_code == 2
     assert medcoder("map", "show", made, "--status", "odd").exit_code == 2
     assert "C" in medcoder("map", "show", made, "1").stdout
 

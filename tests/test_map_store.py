@@ -206,6 +206,14 @@ def test_history_has_all_of_it(project):
     assert [one.decision.note for one in project.history(2) if one.decision] == ["a", ""]
 
 
+def test_how_often_people_agree_with_the_machine(project):
+    assert project.agreement() == {"decided": 0, "alike": 0}
+    project.decide(1, "C1", who="ann")
+    project.decide(4, None, who="ann")
+    project.decide("MI", "C1", who="ann")  # would not have been automatic
+    assert project.agreement() == {"decided": 2, "alike": 1}
+
+
 def test_together_or_not_at_all(project):
     with pytest.raises(NotFound), project.transaction():
         project.decide("MI", "C1", who="ann")

@@ -90,6 +90,23 @@ def test_what_is_no_frame():
         open_table(pa.table({"a": [1]}), Reading(sheet="x"))
 
 
+def test_columns_of_pandas_with_values_of_several_types():
+    frame = pd.DataFrame(
+        {"text": pd.Series(["fever", 5, None, "\ud800"], dtype=object), "n": [1] * 4}
+    )
+    assert read(frame)[1] == [("fever", "1"), ("5", "1"), ("", "1"), ("?", "1")]
+
+
+def test_the_number_of_rows_is_guessed_for_progress(tmp_path):
+    path = write_csv(tmp_path / "t.csv", [["text"], *[["fever"]] * 30_000])
+    table = open_table(path)
+    rows = table.rows()
+    for _ in range(12_000):
+        next(rows)
+    assert table.size() == pytest.approx(30_000, rel=0.2)
+    rows.close()
+
+
 def test_nested_values_are_shown_as_json():
     table = pa.table({"a": [[1, 2], None], "when": [datetime.date(2026, 1, 2), None]})
     assert read(table)[1] == [("[1, 2]", "2026-01-02"), ("", "")]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import getpass
+import heapq
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -31,6 +33,11 @@ Seen = Annotated[
     int | None,
     typer.Option("--version", help="The version that you saw: refused if it has another now."),
 ]
+_ORDERS: dict[str, Callable[[Mapping], float]] = {
+    "count": lambda mapping: -mapping.row.count,
+    "confidence": lambda mapping: mapping.confidence,
+    "row": lambda mapping: mapping.row.number,
+}
 Note = Annotated[str, typer.Option(help="Why, for those who come after.")]
 
 
@@ -47,17 +54,20 @@ def show(
     status: Annotated[
         str | None, typer.Option(help="Only auto, review, none, approved or flagged.")
     ] = None,
+    by: Annotated[
+        str, typer.Option(help="Which come first: by count, by confidence (least), or by row.")
+    ] = "count",
     limit: Annotated[int, typer.Option(min=1, help="Source terms at most.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Show a source term with its candidates, or the first terms of a status."""
-    from itertools import islice
-
+    """Show a source term with its candidates, or the terms of a status that matter most."""
+    if by not in _ORDERS:
+        raise UsageError(f"--by {by}: choose from {', '.join(_ORDERS)}")
     with opened_project(folder) as project:
         if where is not None:
             found = [project.mapping(_where(where))]
         else:
-            found = list(islice(project.terms(cast(Any, status)), limit))
+            found = heapq.nsmallest(limit, project.terms(cast(Any, status)), key=_ORDERS[by])
     if as_json:
         print_json_lines([asdict(mapping) for mapping in found])
     elif where is not None:

@@ -159,7 +159,15 @@ def show_status(project: Project, *, as_json: bool, results: Path | None = None)
     meta, counts = project.meta, project.counts()
     if as_json:
         named = {"results": str(results)} if results else {}
-        print_json({"project": str(project.path), **named, "counts": counts, "meta": meta})
+        print_json(
+            {
+                "project": str(project.path),
+                **named,
+                "counts": counts,
+                "meta": meta,
+                "agreement": project.agreement(),
+            }
+        )
         return
     table = new_table("status", "terms", "rows", "count")
     for name, count in counts.items():
@@ -168,6 +176,12 @@ def show_status(project: Project, *, as_json: bool, results: Path | None = None)
         column.justify = "right"
     out().print(table)
     _show_promise(meta)
+    looked = project.agreement()
+    if looked["decided"]:
+        line(
+            f"people decided on {looked['decided']:,} of those, and like the machine on "
+            f"{looked['alike']:,}"
+        )
     for column, values in meta["unknown_context"].items():
         first = ", ".join(map(repr, list(values)[:5]))
         line(

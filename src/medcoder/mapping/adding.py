@@ -18,6 +18,7 @@ from medcoder.text import clean, language_tag
 
 _KEPT = 50_000  # terms whose numbers are at hand
 _VALUES = 50  # unknown values of a context column that are listed
+_MOST = 10**12  # that a count may be: sums of them fit the file
 OTHERS = "(others)"
 
 K = TypeVar("K", bound=Hashable)
@@ -85,11 +86,6 @@ class Adder:
             [(*sum_, term) for term, sum_ in sums.items()],
         )
         return bad
-
-    def forget(self) -> None:
-        """A transaction was rolled back: numbers may be of rows that are not there."""
-        self._terms.clear()
-        self._scopes.clear()
 
     def _term(self, number: int, row: Row) -> int:
         columns, fields = self._columns, row.fields
@@ -169,7 +165,7 @@ class Adder:
             return 1
         try:
             count = float(text.replace(",", "").replace("_", "x"))
-            if count < 0 or not count.is_integer():
+            if not 0 <= count <= _MOST or not count.is_integer():
                 raise ValueError
         except (ValueError, OverflowError) as error:
             raise InputError(

@@ -38,8 +38,11 @@ _EVENTS = """SELECT v.id, v.action, t.first, t.text, t.code, v.flag, v.who, v.at
 def rows(
     base: sqlite3.Connection, *, terms: bool, where: str = "", values: Sequence[Any] = ()
 ) -> Iterator[Mapping]:
-    """Mappings in the order of the input: of each row, or of each term at its first row."""
-    query = f"{_TERMS if terms else _ROWS} {where} ORDER BY {'t.first' if terms else 'r.number'}"
+    """Mappings in the order of the input: of each row, or of each term at its first row.
+
+    Terms were numbered as they came.
+    """
+    query = f"{_TERMS if terms else _ROWS} {where} ORDER BY {'t.id' if terms else 'r.number'}"
     found = base.execute(query, values)
     while some := found.fetchmany(_BATCH):
         candidates = _candidates(base, {row[8] for row in some})

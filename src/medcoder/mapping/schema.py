@@ -12,6 +12,7 @@ from medcoder.errors import ArtefactError, DiskFull, NotFound
 
 APPLICATION = 0x6D65646D  # "medm", in the header of the file
 VERSION = 1
+_ROOM = 1 << 20  # bytes; with fewer, an error of writing is one of room
 WAIT = 30.0  # seconds that a writer waits for another one
 
 # A string is looked up once for each scope; a term is what a person decides on; rows repeat it.
@@ -156,11 +157,16 @@ def _check(base: sqlite3.Connection, file: Path) -> None:
 
 def _ours(error: sqlite3.Error, file: Path) -> Exception:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code == sqlite3.SQLITE_FULL:
-        free = shutil.disk_usage(file.parent).free / 1e9
+    free = shutil.disk_usage(file.parent).free
+    if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and free < _ROOM):
         return DiskFull(
-            f"no room left to write {file} ({free:.2f} GB free). All that was saved before is "
-            "kept. Free some space and run it again"
+            f"no room left to write {file} ({free / 1e9:.2f} GB free). All that was saved before "
+            "is kept. Free some space and run it again"
+        )
+    if code == sqlite3.SQLITE_IOERR:
+        return ArtefactError(
+            f"{file} cannot be read or written ({error}). All that was saved before is kept: check "
+            "the disk, and that it is not a network drive that is gone"
         )
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return ArtefactError(
@@ -171,7 +177,7 @@ def _ours(error: sqlite3.Error, file: Path) -> Exception:
             f"{file} cannot be opened or written: {error}. Check that you may write it and the "
             "folder it is in"
         )
-    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_IOERR):
+    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
         return ArtefactError(
             f"{file} is damaged ({error}). Take it from a backup, or save what can be read with: "
             f"sqlite3 {file.name} .recover"

@@ -92,7 +92,7 @@ def open_frame(source: Any, reading: Reading) -> Frame:
     if isinstance(source, pa.Table):
         return Frame(source)
     if library == "pandas":
-        return Frame(pa.Table.from_pandas(source, preserve_index=False))
+        return Frame(_from_pandas(source))
     if library == "polars" and hasattr(source, "to_arrow"):
         return Frame(source.to_arrow())
     if hasattr(source, "__arrow_c_stream__"):
@@ -103,6 +103,21 @@ def open_frame(source: Any, reading: Reading) -> Frame:
         f"a {type(source).__name__} is no table: give a path, or a data frame of pandas, polars or "
         "Arrow (of a polars LazyFrame, what collect() gives)"
     )
+
+
+def _from_pandas(frame: Any) -> pa.Table:
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowException, UnicodeError):  # values of several types in one column
+        frame = frame.copy()
+        for name in frame.select_dtypes("object").columns:
+            frame[name] = frame[name].map(_sound, na_action="ignore")
+        return pa.Table.from_pandas(frame, preserve_index=False)
+
+
+def _sound(value: Any) -> str:
+    """As a string; half of a surrogate pair is no character."""
+    return str(value).encode(errors="replace").decode()
 
 
 def _rows(batches: Iterator[pa.RecordBatch], skip: int) -> Iterator[Row]:

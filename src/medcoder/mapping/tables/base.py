@@ -47,7 +47,7 @@ class Table(Protocol):
         ...
 
     def size(self) -> int:
-        """Number of rows if it is known, or 0."""
+        """Number of rows, or a guess from what was read so far: for progress."""
         ...
 
     def rows(self, skip: int = 0) -> Iterator[Row]:

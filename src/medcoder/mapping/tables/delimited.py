@@ -19,6 +19,7 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _LONGEST = 10_000_000  # characters of a field; the default of 131,072 is too few for some notes
+_BLOCK = 1000  # rows between two looks at how much is read
 _LIKELY = (";", "\t", "|", ",")
 
 
@@ -28,6 +29,7 @@ class Delimited:
     def __init__(self, file: Path, format: str, delimiter: str, reading: Reading) -> None:
         self.name, self.format, self.delimiter = file.name, format, delimiter
         self._file, self._keep = file, reading.keep_bad_rows
+        self._given = self._read = 0  # rows and bytes so far
         self.marked, self._encoding = _encoding(file, reading.encoding)
         header = next(self._records(), None)
         if header is None:
@@ -38,10 +40,11 @@ class Delimited:
         return file_fingerprint(self._file)
 
     def size(self) -> int:
-        return 0
+        return int(self._given * self._file.stat().st_size / self._read) if self._read else 0
 
     def rows(self, skip: int = 0) -> Iterator[Row]:
         width, given = len(self.header), 0
+        self._given = self._read = 0
         records = self._records()
         next(records)
         for number, fields in records:
@@ -50,6 +53,7 @@ class Delimited:
                     continue
                 fields = [""]
             given += 1
+            self._given = given
             if given > skip:
                 yield fitted(
                     fields, width, file=str(self._file), row=number, keep=self._keep,
@@ -73,6 +77,8 @@ class Delimited:
             with self._file.open(encoding=self._encoding, newline="") as stream:
                 reader = csv.reader(stream, delimiter=self.delimiter, strict=True)
                 for number, fields in enumerate(reader, 1):
+                    if not number % _BLOCK:
+                        self._read = stream.buffer.tell()
                     yield number, fields
         except UnicodeError as error:
             raise self._undecodable(number) from error
