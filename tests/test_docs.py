@@ -179,6 +179,8 @@ def parse(arguments):
     command = COMMAND
     while arguments and arguments[0] in getattr(command, "commands", {}):
         command = command.commands[arguments.pop(0)]
+    if command.name == "map" and arguments:  # `medcoder map FILE` is short for `map table FILE`
+        command = command.commands["table"]
     assert not hasattr(command, "commands"), "no such command"
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("MEDCODER_KG", raising=False)

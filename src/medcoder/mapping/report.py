@@ -9,8 +9,8 @@ from collections.abc import Mapping as Dict
 from pathlib import Path
 from typing import Any
 
+from medcoder.mapping import results
 from medcoder.mapping.base import Mapping
-from medcoder.mapping.exports.columns import results
 from medcoder.mapping.files import replacing
 from medcoder.mapping.page import render
 from medcoder.mapping.store import Project

@@ -81,8 +81,8 @@ def export(
     notes += seen.single()
     notes.append("who decided, when, notes and confidence are not in the file")
     if seen.counts["context"]:
-        count = many(seen.counts["context"], "term")
-        notes.append(f"language and context of {count} are not in the file")
+        those = many(seen.counts["context"], "term")
+        notes.append(f"language and context of {those} are not in the file")
     notes += seen.flagged("with the decided concept")
     for what, count in (
         ("terms on which nothing is decided, with concept 0", undecided),
