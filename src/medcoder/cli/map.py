@@ -88,7 +88,7 @@ def table(
     source_version: Annotated[str, typer.Option(help="Its version, for exports.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Map a column of a table. `medcoder map FILE` is the same.
+    """Map a column of a table. The word `table` may be left out.
 
     The folder gets project.sqlite, a table of results in the format of the input and a report. If
     it was interrupted, the same command goes on where it was.

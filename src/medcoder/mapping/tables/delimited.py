@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import io
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,11 +75,14 @@ class Delimited:
         longest = csv.field_size_limit(_LONGEST)
         number = 0
         try:
-            with self._file.open(encoding=self._encoding, newline="") as stream:
+            with (
+                self._file.open("rb") as stored,
+                io.TextIOWrapper(stored, encoding=self._encoding, newline="") as stream,
+            ):
                 reader = csv.reader(stream, delimiter=self.delimiter, strict=True)
                 for number, fields in enumerate(reader, 1):
                     if not number % _BLOCK:
-                        self._read = stream.buffer.tell()
+                        self._read = stored.tell()
                     yield number, fields
         except UnicodeError as error:
             raise self._undecodable(number) from error
