@@ -330,9 +330,7 @@ def test_bytes_that_are_not_utf_8(tmp_path, fresh):
 def test_names_and_options_are_checked(tmp_path, fresh):
     with pytest.raises(UnknownName, match="no import is called 'csv'"):
         load(fresh, "csv", tmp_path / "x")
-    with pytest.raises(
-        UsageError, match=r"'sssom' has no option 'concepts'\. It has: kg"
-    ):
+    with pytest.raises(UsageError, match=r"'sssom' has no option 'concepts'\. It has: kg"):
         load(fresh, "sssom", tmp_path / "x", concepts=tmp_path)
 
 
