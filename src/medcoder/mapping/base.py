@@ -11,10 +11,14 @@
     medcoder, created, updated  version that made it, ISO times in UTC
     top, vocabularies         candidates a row; vocabularies asked for ([]: all)
     precision, threshold      promised precision; least confidence of an automatic mapping
-    expected                  {"terms", "rows"}: precision to expect of the automatic ones, or None
+    expected                  {"terms", "rows", "count"}: precision to expect of the automatic ones,
+                              by terms, rows, and rows as often as they occur; None if there are none
     unknown_context           {column: {value: rows}} of context values that say nothing
     bad_rows                  rows with a wrong number of fields that were kept
     rows, complete            rows read so far; whether all of them are read and mapped
+    read, run, settled,       how far reading, mapping and refreshing are
+    refreshing, refreshed
+    delimiter, marked         of text: what is between fields, whether it began with a mark
 """
 
 from __future__ import annotations
