@@ -12,7 +12,7 @@
     top, vocabularies         candidates a row; vocabularies asked for ([]: all)
     precision, threshold      promised precision; least confidence of an automatic mapping
     expected                  {"terms", "rows", "count"}: precision to expect of the automatic ones,
-                              by terms, rows, and rows as often as they occur; None if there are none
+                              by terms, rows, and rows as often as they occur; or None
     unknown_context           {column: {value: rows}} of context values that say nothing
     bad_rows                  rows with a wrong number of fields that were kept
     rows, complete            rows read so far; whether all of them are read and mapped
