@@ -6,13 +6,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import tiny
 from evaluated import First, Letters, linking_data, write_table
 from medcoder.errors import InputError, UsageError
 from medcoder.evaluate import BENCHES, EMBEDDINGS, Card, Context, Needed
 from medcoder.evaluate.card import count_rows, read_table, sha256
+from medcoder.evaluate.embeddings import load
 from medcoder.evaluate.seen import Seen
 from medcoder.evaluate.tasks.concepts import Linking
 from medcoder.evaluate.tasks.queries import read_queries
+from medcoder.model.encoder import TransformerEncoder
+from medcoder.model.save import save_encoder
 
 ANY = Context(pinned=False, resamples=20)
 
@@ -521,8 +525,8 @@ def test_relations_are_classified_in_both_modes(tmp_path, monkeypatch):
 
     asked = []
 
-    def classify(embedding, train, test, *, fine_tune, epochs, seed, progress):
-        asked.append((len(train), fine_tune, epochs, seed))
+    def classify(embedding, train, test, *, fine_tune, epochs, seed, pooling, progress):
+        asked.append((len(train), fine_tune, epochs, seed, pooling))
         predicted = [test[0][1]] * len(test)
         correct = np.array([label == triplet[1] for label, triplet in zip(predicted, test)])  # noqa: B905
         return relation_classifier.ClassifierResult(correct.mean(), correct, predicted)
@@ -537,14 +541,56 @@ def test_relations_are_classified_in_both_modes(tmp_path, monkeypatch):
         ("frozen", "accuracy"): pytest.approx(2 / 3),
         ("fine-tuned", "accuracy"): pytest.approx(2 / 3),
     }
-    assert asked == [(1, False, 50, 0), (1, True, 50, 0)]  # the epochs of the paper
+    # The epochs and the pooling of the paper.
+    assert asked == [(1, False, 50, 0, "cls"), (1, True, 50, 0, "cls")]
     second = result.predictions[1]
     assert (second.query, second.gold, second.concepts) == ("a -> c", "has", ("is",))
     frozen = Context(pinned=False, resamples=0, options={"epochs": 2, "modes": ["frozen"]})
-    assert bench("relcls").settings(frozen) == {"epochs": 2, "modes": ["frozen"]}
+    assert bench("relcls").settings(frozen) == {
+        "epochs": 2,
+        "modes": ["frozen"],
+        "contextual_pooling": "cls",
+    }
     assert len(bench("relcls").run(Letters(), tmp_path, frozen).figures) == 1
     # What cannot be trained is not.
     assert len(bench("relcls").run(Letters(kind="lexical"), tmp_path, ANY).figures) == 1
+
+
+def test_checkpoints_of_ours_are_fine_tuned_too(tmp_path):
+    encoder = TransformerEncoder(tiny.bert(), tiny.tokenizer(), pooling="mean", max_length=8)
+    save_encoder(encoder, tmp_path / "model")
+    ours = load(str(tmp_path / "model"))
+    assert ours.kind == "ours"
+    for name in ("train.tsv", "test.tsv"):
+        write_table(tmp_path / "relcls" / name, "head|relation|tail", "fever|is|rash", "rash|has|a")
+    once = Context(pinned=False, resamples=0, options={"epochs": 1})
+    figures = bench("relcls").run(ours, tmp_path, once).figures
+    assert [(found.split, found.metric) for found in figures] == [
+        ("frozen", "accuracy"),
+        ("fine-tuned", "accuracy"),
+    ]
+
+
+# Words
+
+
+def test_word_vectors_have_an_out_of_vocabulary_rate(tmp_path):
+    write_table(tmp_path / "vectors.txt", "b 1 0", "c 0 1", "d 1 1")
+    words = load(f"word:{tmp_path / 'vectors.txt'}")
+    linking_data(tmp_path / "cadec", "b x|en|B|fold0_test", "x c d|en|C|fold0_test")
+    linking_data(tmp_path / "ncbi", "b\\pc x y|en|B\\pC|test")
+    write_table(tmp_path / "similarity" / "mayosrs.tsv", "term1|term2|score", "b|c x|1", "d|d|2")
+    write_table(tmp_path / "mcsm" / "concepts.tsv", "concept|name|types", "1|b x|T", "2|y z|T")
+    write_table(tmp_path / "relcls" / "train.tsv", "head|relation|tail", "b|is|c")
+    write_table(tmp_path / "relcls" / "test.tsv", "head|relation|tail", "b|is|x y")
+    once = Context(pinned=False, resamples=0, options={"epochs": 1, "modes": ["frozen"]})
+    rates = {"cadec": (2, 5), "ncbi": (2, 4), "mayosrs": (1, 5), "mcsm": (3, 4), "relcls": (2, 3)}
+    for name, (missing, count) in rates.items():
+        figures = bench(name).run(words, tmp_path, once).figures
+        [found] = [figure for figure in figures if figure.metric == "oov"]
+        assert (found.split, found.value, found.n) == ("all", missing / count, count), name
+        others = bench(name).run(load("lexical:exact"), tmp_path, once).figures
+        assert all(figure.metric != "oov" for figure in others)
 
 
 # Cases

@@ -100,6 +100,9 @@ def test_seeds_make_one_row_with_mean_and_spread():
     made = table(scores, "ablation")
     assert shown(made, "no relation (2 seeds)")[0] == "52.00 ± 2.83"  # sqrt(2 * 0.02 ** 2)
     assert shown(made, "full")[0].startswith("60.00 [58.0")
+    poolings = [score("[CLS]#1", 0.5, settings={"pooling": "cls"})]
+    poolings += [score("full#1", 0.5, settings={"pooling": "mean"})]
+    assert [row.name for row in table(poolings, "ablation").rows[:2]] == ["[CLS]", "full (mean)"]
     assert [row.name for row in made.rows if row.section == "quoted"] == [
         "CODER_ENG, full",
         "CODER_ENG, no relation",
@@ -182,6 +185,7 @@ def test_every_figure_is_in_some_table():
         ("brand new", "all", "points"),
         ("mantra", "unseen", "f1"),
         ("mcsm", "Finding", "mcsm_oov0"),
+        ("psytar", "all", "oov"),
     ]
     scores = [
         score("m", 0.1 + n / 1000, bench=bench, split=split, metric=metric, width=0)
@@ -197,6 +201,20 @@ def test_every_figure_is_in_some_table():
             f"{100 * value:.1f} ",
         )
         assert any(form in text for form in forms), key
+
+
+def test_of_unknown_words_the_fewest_are_best():
+    rates = {"few": 0.1, "some": 0.13, "many": 0.3}
+    scores = [score(name, rate, metric="oov", kind="word") for name, rate in rates.items()]
+    made = table(scores, "words")
+    assert [column.name for column in made.columns] == ["cadec"]
+    assert shown(made, "few") == ["10.00 [8.0, 12.0]"]
+    cells = [row(made, name).cells[0] for name in rates]
+    assert [(cell.best, cell.close) for cell in cells] == [
+        (True, False),
+        (False, True),
+        (False, False),
+    ]
 
 
 def test_only_what_was_measured_unless_the_report_is_to_be_complete():

@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from medcoder.evaluate.base import Kind, Vectors
+import numpy as np
+
+from medcoder.evaluate.base import Kind, Mask, Vectors
 from medcoder.evaluate.embeddings.bags import Bags, gather, means, unit
 from medcoder.evaluate.embeddings.vectorfile import VectorFile
 
@@ -56,10 +58,14 @@ class WordEmbedding:
                 found.append((word, entry))
         return found
 
+    def missing(self, texts: Sequence[str]) -> Mask:
+        """Of each word of the texts whether it is not found; repeated ones count again."""
+        return np.array([entry < 0 for text in texts for _, entry in self.words(text)], np.bool_)
+
     def out_of_vocabulary(self, texts: Sequence[str]) -> float:
-        """The share of all words of the texts that are not found; repeated ones count again."""
-        entries = [entry for text in texts for _, entry in self.words(text)]
-        return sum(entry < 0 for entry in entries) / len(entries) if entries else 0.0
+        """The share of all words of the texts that are not found."""
+        missing = self.missing(texts)
+        return float(missing.mean()) if len(missing) else 0.0
 
     def bags(self, texts: Sequence[str], *, ids: Sequence[str] | None = None) -> Bags:
         """The words of each term that are found."""

@@ -53,6 +53,7 @@ class Wanted:
     metric: str
     digits: int = 2
     percent: bool = True
+    least: bool = False  # the lowest is the best
 
 
 def entries(scores: Iterable[Score]) -> list[Entry]:
@@ -123,7 +124,7 @@ def _key(want: Wanted) -> tuple[str, str, str]:
 
 def _name(entry: Entry, pooling: bool) -> str:
     name = entry.name
-    if pooling and entry.pooling and entry.pooling not in name:
+    if pooling and entry.pooling and entry.pooling not in name.lower():
         name += f" ({_POOLINGS[entry.pooling]})"
     return f"{name} ({entry.seeds} seeds)" if entry.seeds > 1 else name
 
@@ -134,21 +135,24 @@ def _column(some: Sequence[Entry], want: Wanted) -> list[Cell]:
     cells = [Cell() if value is None else _cell(value, want) for value in values]
     for apart in (False, True):
         places = [n for n, entry in enumerate(some) if (entry.kind == "system") == apart]
-        _mark(cells, values, places)
+        _mark(cells, values, places, least=want.least)
     return cells
 
 
-def _mark(cells: list[Cell], values: Sequence[Value | None], places: Sequence[int]) -> None:
+def _mark(
+    cells: list[Cell], values: Sequence[Value | None], places: Sequence[int], *, least: bool
+) -> None:
     """Nothing is the best where there is nothing to compare with."""
     known = [(value, place) for place in places if (value := values[place]) is not None]
     if len(known) < 2:
         return
-    top = max(known, key=lambda pair: pair[0].value)[0]
+    top = (min if least else max)(known, key=lambda pair: pair[0].value)[0]
     # What is printed alike is the best alike.
     printed = {cells[place].text for value, place in known if value.value == top.value}
     for value, place in known:
         best = cells[place].text in printed
-        close = not best and value.high >= top.low and _has_interval(value, top)
+        overlap = value.high >= top.low and top.high >= value.low
+        close = not best and overlap and _has_interval(value, top)
         cells[place] = replace(cells[place], best=best, close=close)
 
 

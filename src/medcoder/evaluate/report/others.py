@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from medcoder.evaluate.base import OOV
 from medcoder.evaluate.report.measured import Entry, Wanted, rows
 from medcoder.evaluate.report.table import MANY, Column, Table, slug, transposed
 
@@ -13,10 +14,11 @@ _CASES = "cases"
 
 
 def others(some: Sequence[Entry]) -> Iterator[Table]:
-    """One table for similarity, one for dictionaries, and one for each bench left."""
+    """Tables for similarity, dictionaries, unknown words, and one for each bench left."""
     keys = dict.fromkeys(key for entry in some for key in entry.values)
     left = [key for key in keys if not _in_paper(*key)]
     similar = [key for key in left if key[2] == "spearman"]
+    words = [key for key in left if key[2] == OOV]
     linked = [key for key in left if key[2].startswith("acc@")]
     yield _table(
         some,
@@ -41,7 +43,16 @@ def others(some: Sequence[Entry]) -> Iterator[Table]:
                 if split == wanted_split
             ],
         )
-    known = {*similar, *(key for key in linked if key[1] in ("all", "unseen"))}
+    yield _table(
+        some,
+        "words",
+        "Word vectors: out-of-vocabulary rate, % of the words that are asked for",
+        [
+            Wanted(Column("", _named(bench, split)), bench, split, metric, least=True)
+            for bench, split, metric in words
+        ],
+    )
+    known = {*similar, *words, *(key for key in linked if key[1] in ("all", "unseen"))}
     rest = [key for key in left if key not in known]
     for bench in dict.fromkeys(key[0] for key in rest):
         yield _table(
@@ -69,6 +80,8 @@ def _table(some: Sequence[Entry], key: str, title: str, wanted: Sequence[Wanted]
 
 def _in_paper(bench: str, split: str, metric: str) -> bool:
     """Whether another table shows this figure."""
+    if metric == OOV:
+        return False
     if bench in _LINKING:
         return split in ("all", "unseen") and metric in ("acc@1", "acc@3")
     if bench in _MANTRA:

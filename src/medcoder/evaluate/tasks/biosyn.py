@@ -18,6 +18,7 @@ import numpy as np
 from medcoder.errors import InputError
 from medcoder.evaluate.base import Context, Embedding, Linker, Ranked, Result
 from medcoder.evaluate.linking import Dictionary
+from medcoder.evaluate.tasks.base import word_figures
 from medcoder.evaluate.tasks.concepts import SHOWN, Linked, Linking, link_all, predictions
 from medcoder.evaluate.tasks.queries import QUERIES, Query, checked_dictionary
 
@@ -66,6 +67,7 @@ class Biosyn(Linking):
             for split, rows in self.splits(queries, whole, context)
             for found in self.figures(split, rows, queries, whole, context)
         ]
+        figures += word_figures(system, [query.text for query in queries], context)
         return Result(figures, list(predictions([query for _, query in parts], dictionary, linked)))
 
 

@@ -12,7 +12,7 @@ from medcoder.errors import InputError
 from medcoder.evaluate.base import Context, Embedding, Figure, Linker, Result
 from medcoder.evaluate.linking import Dictionary
 from medcoder.evaluate.metrics import Estimate, hits_at, mean
-from medcoder.evaluate.tasks.base import figure
+from medcoder.evaluate.tasks.base import figure, word_figures
 from medcoder.evaluate.tasks.concepts import (
     SHOWN,
     Linked,
@@ -57,7 +57,11 @@ class Cases(Linking):
         asked = [Query(RHEUMATOID, "en", NEARER, RHEUMATOID)]
         nearer = link_all(system, asked, two, len(two), context)
         return Result(
-            [*_hits(queries, linked, context), *_hits(asked, nearer, context)],
+            [
+                *_hits(queries, linked, context),
+                *_hits(asked, nearer, context),
+                *word_figures(system, [query.text for query in (*queries, *asked)], context),
+            ],
             [*predictions(queries, dictionary, linked), *predictions(asked, two, nearer)],
         )
 

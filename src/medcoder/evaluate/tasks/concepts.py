@@ -23,7 +23,7 @@ from medcoder.evaluate.base import (
 )
 from medcoder.evaluate.linking import Dictionary, link, ranks_of_gold
 from medcoder.evaluate.metrics import hits_at, mean
-from medcoder.evaluate.tasks.base import Task, figure
+from medcoder.evaluate.tasks.base import Task, figure, word_figures
 from medcoder.evaluate.tasks.queries import (
     DICTIONARY,
     QUERIES,
@@ -78,6 +78,7 @@ class Linking(Task):
             for split, rows in self.splits(queries, linked, context)
             for found in self.figures(split, rows, queries, linked, context)
         ]
+        figures += word_figures(system, [query.text for query in queries], context)
         return Result(figures, list(predictions(queries, dictionary, linked)))
 
     def splits(

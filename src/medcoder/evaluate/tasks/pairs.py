@@ -14,7 +14,7 @@ from medcoder.evaluate.base import Context, Embedding, Figure, Linker, Result, V
 from medcoder.evaluate.card import read_table
 from medcoder.evaluate.linking import distinct_texts, embed
 from medcoder.evaluate.metrics import Reals, spearman
-from medcoder.evaluate.tasks.base import Task, figure
+from medcoder.evaluate.tasks.base import Task, figure, word_figures
 
 COLUMNS = ("term1", "term2", "score")
 
@@ -45,7 +45,7 @@ class Similarity(Task):
 def pair_figures(
     split: str, pairs: Sequence[Pair], system: Embedding, context: Context
 ) -> list[Figure]:
-    """The correlation, or nothing where fewer than two pairs have vectors."""
+    """The correlation, where at least two pairs have vectors, and words that have none."""
     keyed = system.kind == "concept"
     keys = [(pair.left, pair.left_id) for pair in pairs]
     keys += [(pair.right, pair.right_id) for pair in pairs]
@@ -61,15 +61,17 @@ def pair_figures(
     )
     left, right = places[: len(pairs)], places[len(pairs) :]
     known = vectors.known[left] & vectors.known[right]
+    words = list(word_figures(system, [key[0] for key in keys], context, split=split))
     if known.sum() < 2:
-        return []
+        return words
     estimate = spearman(
         _cosines(vectors, left[known], right[known]),
         np.array([pair.score for pair in pairs])[known],
         resamples=context.resamples,
         seed=context.seed,
     )
-    return [figure(split, "spearman", estimate, int(known.sum()), coverage=float(known.mean()))]
+    found = figure(split, "spearman", estimate, int(known.sum()), coverage=float(known.mean()))
+    return [found, *words]
 
 
 def _cosines(vectors: Vectors, left: Any, right: Any) -> Reals:

@@ -4,30 +4,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from medcoder.errors import InputError
 from medcoder.evaluate.base import Context, Embedding, Linker, Prediction, Result
 from medcoder.evaluate.card import read_table
 from medcoder.evaluate.metrics import mean
-from medcoder.evaluate.tasks.base import Task, figure
+from medcoder.evaluate.tasks.base import Task, figure, word_figures
 
 TRAIN, TEST = "train.tsv", "test.tsv"
 COLUMNS = ("head", "relation", "tail")
 EPOCHS = 50  # appendix of the paper
 MODES = {"frozen": False, "fine-tuned": True}
+POOLING: Literal["cls"] = "cls"
 
 Triplet = tuple[str, str, str, str, str]  # head, relation, tail, id of the head, id of the tail
 
 
 @dataclass(frozen=True)
 class Relations(Task):
-    """Accuracy of softmax(W [e_h; e_t] + b), with the vectors as they are and trained along."""
+    """Accuracy of softmax(W [e_h; e_t] + b), with the vectors as they are and trained along.
+
+    Those of contextual embeddings are of [CLS], as in the paper, whatever pooling they have
+    elsewhere. An exported encoder has but its own pooling, and vectors of length 1.
+    """
 
     def settings(self, context: Context) -> dict[str, Any]:
         return {
             "epochs": int(context.options.get("epochs", EPOCHS)),
             "modes": list(context.options.get("modes", MODES)),
+            "contextual_pooling": POOLING,
         }
 
     def run(self, system: Embedding | Linker, data: Path, context: Context) -> Result:
@@ -47,6 +53,7 @@ class Relations(Task):
                 fine_tune=MODES[mode],
                 epochs=settings["epochs"],
                 seed=context.seed,
+                pooling=POOLING,
                 progress=context.progress,
             )
             estimate = mean(found.correct, resamples=context.resamples, seed=context.seed)
@@ -55,7 +62,8 @@ class Relations(Task):
                 _prediction(mode, triplet, label)
                 for triplet, label in zip(test, found.predicted, strict=True)
             ]
-        return Result(figures, predictions)
+        asked = [name for head, _, tail, *_ in test for name in (head, tail)]
+        return Result([*figures, *word_figures(system, asked, context)], predictions)
 
 
 def _prediction(mode: str, triplet: Triplet, predicted: str) -> Prediction:

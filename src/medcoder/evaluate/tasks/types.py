@@ -14,7 +14,7 @@ from medcoder.evaluate.base import Context, Embedding, Figure, Linker, Mask, Res
 from medcoder.evaluate.card import read_table
 from medcoder.evaluate.linking import distinct_texts, embed, nearest
 from medcoder.evaluate.metrics import mcsm_gains, mean
-from medcoder.evaluate.tasks.base import Task, figure
+from medcoder.evaluate.tasks.base import Task, figure, word_figures
 
 CONCEPTS = "concepts.tsv"
 K = 40  # section 4.3 of the paper
@@ -72,15 +72,14 @@ class Types(Task):
         k = self.settings(context)["k"]
         items, neighbours = nearest(vectors, k, progress=context.progress)
         known = np.asarray(vectors.known)
-        return Result(
-            [
-                found
-                for name in sorted(set().union(*typed.types))
-                for found in type_figures(
-                    name, _members(typed.types, name), known, items, neighbours, context
-                )
-            ]
-        )
+        figures = [
+            found
+            for name in sorted(set().union(*typed.types))
+            for found in type_figures(
+                name, _members(typed.types, name), known, items, neighbours, context
+            )
+        ]
+        return Result([*figures, *word_figures(system, typed.names, context)])
 
 
 def type_figures(
