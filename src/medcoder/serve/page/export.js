@@ -1,0 +1,104 @@
+// Export: every format, with what its file does not hold.
+
+import { get, send } from "./api.js";
+import { h, say } from "./dom.js";
+import { keep, recall } from "./kept.js";
+import { chooser, noProjects, projects } from "./projects.js";
+import { go, replace, write } from "./route.js";
+import { STATUSES, plural } from "./words.js";
+
+const FORMATS = {
+  csv: ["CSV", "Your table with concept, code, confidence and status added."],
+  xlsx: ["Excel", "The same as a workbook."],
+  parquet: ["Parquet", "The same with candidates and their scores as nested columns."],
+  sssom: ["SSSOM", "A mapping set in the standard of the ontology community."],
+  fhir: ["FHIR ConceptMap", "R4, for terminology servers."],
+  omop: ["OMOP", "source_to_concept_map. Needs a terminology made from OMOP."],
+  usagi: ["Usagi", "To go on in Usagi. Needs a terminology made from OMOP."],
+};
+
+export function mount(root, route) {
+  let closed = false;
+
+  async function update(next) {
+    try {
+      const all = await projects();
+      if (closed) return;
+      if (!all.length) {
+        root.replaceChildren(h("h1", {}, "Export"), noProjects());
+        return;
+      }
+      const known = (id) => all.some((one) => one.id === id);
+      const last = recall("project");
+      const project = known(next.parts[0]) ? next.parts[0] : known(last) ? last : all[0].id;
+      keep("project", project);
+      replace(write("export", [project]));
+      const summary = await get(`projects/${encodeURIComponent(project)}`);
+      if (!closed) draw(all, project, summary);
+    } catch (error) {
+      if (!closed) root.replaceChildren(h("p", { class: "error panel", role: "alert" }, error.message));
+    }
+  }
+
+  function draw(all, project, summary) {
+    const names = summary.exports ?? Object.keys(FORMATS);
+    const counts = Object.entries(summary.counts ?? {}).filter(([, one]) => one.terms);
+    const open = (summary.counts?.review?.terms ?? 0) + (summary.counts?.flagged?.terms ?? 0);
+    root.replaceChildren(
+      h("div", { class: "row spread" }, h("h1", {}, "Export"), chooser(all, project, (id) => go(write("export", [id])))),
+      h("p", { class: "row soft" }, counts.map(([status, one]) => h("span", {}, h("span", { class: `dot ${status}`, "aria-hidden": "true" }), ` ${STATUSES[status]} ${one.terms}`))),
+      open > 0 && h("p", {}, `${plural(open, "term")} ${open === 1 ? "is" : "are"} still open. `, h("a", { href: write("review", [project]) }, "Review")) || "",
+      h("ul", { class: "formats" }, names.map((name) => format(project, name))));
+  }
+
+  function format(project, name) {
+    const [title, text] = FORMATS[name] ?? [name, ""];
+    const notes = h("div", { role: "status" });
+    const button = h("button", { type: "button", "data-format": name, onclick: () => download(project, name, button, notes) }, "Download", h("span", { class: "hidden" }, ` ${title}`));
+    return h("li", { class: "format panel" }, h("h2", {}, title), h("p", { class: "soft" }, text), notes, h("div", { class: "buttons" }, button));
+  }
+
+  async function download(project, name, button, notes) {
+    button.disabled = true;
+    notes.replaceChildren(h("p", { class: "soft small" }, "Writing…"));
+    try {
+      const answer = await send("GET", `projects/${encodeURIComponent(project)}/exports/${name}`);
+      const said = notesOf(answer);
+      save(await answer.blob(), fileOf(answer) ?? `${project}.${name}`);
+      notes.replaceChildren(said.length ? h("ul", { class: "soft small" }, said.map((one) => h("li", {}, one))) : "");
+      say(`${FORMATS[name]?.[0] ?? name} is downloaded`);
+    } catch (error) {
+      notes.replaceChildren(h("p", { class: "error small" }, error.message));
+    } finally {
+      button.disabled = false;
+      button.focus();
+    }
+  }
+
+  update(route);
+  return { update, close: () => { closed = true; } };
+}
+
+function notesOf(answer) {
+  try {
+    const told = JSON.parse(decodeURIComponent(answer.headers.get("X-Medcoder-Notes") ?? "[]"));
+    return Array.isArray(told) ? told : [];
+  } catch {
+    return [];
+  }
+}
+
+function fileOf(answer) {
+  const header = answer.headers.get("Content-Disposition") ?? "";
+  const coded = /filename\*=utf-8''([^;]+)/i.exec(header);
+  return coded ? decodeURIComponent(coded[1]) : /filename="?([^";]+)"?/i.exec(header)?.[1] ?? null;
+}
+
+function save(blob, name) {
+  const url = URL.createObjectURL(blob);
+  const link = h("a", { href: url, download: name, hidden: true });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(url), 30_000);
+}

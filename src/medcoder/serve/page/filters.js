@@ -1,0 +1,84 @@
+// Which concepts count: semantic types, vocabularies, languages.
+
+import { get } from "./api.js";
+import { h, hidden } from "./dom.js";
+import { count, language } from "./words.js";
+
+const KINDS = { types: "Types", vocabularies: "Vocabularies", languages: "Languages" };
+const MANY = 8; // entries that want a field to find one
+let known = null;
+
+export function filters(chosen, changed) {
+  const place = h("div", { class: "filters", role: "group", "aria-label": "Filters" });
+  known ??= get("filters").catch((error) => { known = null; throw error; });
+  known.then((all) => {
+    place.replaceChildren(
+      ...Object.keys(KINDS).filter((kind) => (all[kind] ?? []).length > 1).map((kind) => menu(kind, all[kind], chosen, changed)),
+      clear(place, chosen, changed));
+  }, () => {}); // without filters, looking up works
+  return place;
+}
+
+function entry(kind, one) {
+  if (typeof one === "string") return { id: one, label: kind === "languages" ? language(one) : one, count: null };
+  const id = one.id ?? one.name;
+  const named = one.name && one.name !== id ? one.name : one.title || id;
+  return { id, label: kind === "languages" ? language(id) : named, count: one.count ?? null };
+}
+
+function menu(kind, all, chosen, changed) {
+  const entries = all.map((one) => entry(kind, one));
+  const summary = h("summary", {});
+  const list = h("ul", {}, entries.map((one) => {
+    const box = h("input", {
+      type: "checkbox", value: one.id,
+      onchange: () => {
+        if (box.checked) chosen[kind].add(one.id);
+        else chosen[kind].delete(one.id);
+        title();
+        changed();
+      },
+    });
+    box.checked = chosen[kind].has(one.id);
+    return h("li", {}, h("label", {}, box, h("span", {}, one.label), one.count !== null && h("span", {}, count(one.count))));
+  }));
+  const find = entries.length > MANY && h("input", {
+    type: "search", placeholder: `Find in ${KINDS[kind].toLowerCase()}`, "aria-label": `Find in ${KINDS[kind].toLowerCase()}`,
+    oninput: (event) => {
+      const part = event.target.value.toLowerCase();
+      [...list.children].forEach((item, place) => { item.hidden = !entries[place].label.toLowerCase().includes(part); });
+    },
+  });
+  const box = h("details", {
+    class: "filter", "data-kind": kind,
+    onkeydown: (event) => {
+      if (event.key !== "Escape" || !box.open) return;
+      event.stopPropagation();
+      box.open = false;
+      summary.focus();
+    },
+    onfocusout: (event) => { if (event.relatedTarget && !box.contains(event.relatedTarget)) box.open = false; },
+  }, summary, h("div", { class: "filter-box" }, find, list));
+  function title() {
+    const number = chosen[kind].size;
+    box.classList.toggle("used", number > 0);
+    summary.replaceChildren(KINDS[kind], number ? ` ${number}` : "", number ? hidden(" chosen") : "");
+  }
+  document.addEventListener("pointerdown", (event) => { if (!box.contains(event.target)) box.open = false; });
+  title();
+  return box;
+}
+
+function clear(place, chosen, changed) {
+  return h("button", {
+    type: "button", class: "quiet", onclick: () => {
+      for (const kind of Object.keys(KINDS)) chosen[kind].clear();
+      for (const box of place.querySelectorAll("input[type=checkbox]")) box.checked = false;
+      place.querySelectorAll(".filter").forEach((menu) => {
+        menu.classList.remove("used");
+        menu.querySelector("summary").textContent = KINDS[menu.dataset.kind];
+      });
+      changed();
+    },
+  }, "Clear filters");
+}

@@ -1,0 +1,21 @@
+// What stays in this browser: small values by name. A browser that keeps nothing is no error.
+
+const PREFIX = "medcoder.";
+
+export function recall(name, otherwise = null, store = localStorage) {
+  try {
+    const text = store.getItem(PREFIX + name);
+    return text === null ? otherwise : JSON.parse(text);
+  } catch {
+    return otherwise;
+  }
+}
+
+export function keep(name, value, store = localStorage) {
+  try {
+    if (value === null || value === undefined) store.removeItem(PREFIX + name);
+    else store.setItem(PREFIX + name, JSON.stringify(value));
+  } catch {
+    // Private windows may refuse; the page works without.
+  }
+}

@@ -1,0 +1,149 @@
+// Look up: ranked concepts as one types, and the page of the one that is chosen.
+
+import { get } from "./api.js";
+import { conceptPage } from "./concept.js";
+import { debounce, h, say } from "./dom.js";
+import { filters } from "./filters.js";
+import { isOpen } from "./dialog.js";
+import { typing } from "./keys.js";
+import { codes, scores, sure, why } from "./marks.js";
+import { go, replace, write } from "./route.js";
+import { plural } from "./words.js";
+
+const WAIT = 110; // ms after a key
+const TOP = 12;
+const KINDS = ["types", "vocabularies", "languages"];
+const EXAMPLES = ["heart attack", "high blod pressure", "type 2 diabetes"];
+
+export function mount(root, route) {
+  const chosen = Object.fromEntries(KINDS.map((kind) => [kind, new Set(route.query.getAll(kind))]));
+  const field = h("input", {
+    type: "search", "aria-label": "Words to look up", placeholder: "Type a diagnosis, a finding, an abbreviation…",
+    autocomplete: "off", autocapitalize: "off", spellcheck: "false", "data-start": true, maxlength: "500",
+    oninput: () => later(), onkeydown: fromField,
+  });
+  const found = h("section", { class: "found", "aria-label": "Results" });
+  const place = h("article", { class: "concept panel", "aria-label": "Concept", hidden: true });
+  const bar = filters(chosen, () => search());
+  const view = h("div", { class: "look" },
+    h("div", { class: "ask stack", role: "search" }, h("h1", { class: "hidden" }, "Look up"), h("div", { class: "search" }, field), bar),
+    found, place);
+  root.append(view);
+
+  let asked = null; // what the results are of
+  let open = null; // the concept that is shown
+  let stop = new AbortController();
+  const later = debounce(WAIT, () => search());
+  const here = (concept = open) => write("look", [], {
+    q: field.value.trim(), c: concept, ...Object.fromEntries(KINDS.map((kind) => [kind, [...chosen[kind]]])),
+  });
+  const page = conceptPage(place, {
+    link: (concept) => here(concept),
+    back: () => { go(here(null)); field.focus(); },
+  });
+
+  async function search() {
+    later.cancel();
+    const text = field.value.trim();
+    const query = { q: text, top: TOP, ...Object.fromEntries(KINDS.map((kind) => [kind, [...chosen[kind]]])) };
+    const now = JSON.stringify(query);
+    if (now === asked) return;
+    asked = now;
+    stop.abort();
+    stop = new AbortController();
+    replace(here());
+    if (!text) {
+      found.replaceChildren(start());
+      return;
+    }
+    const list = found.querySelector(".results");
+    list?.setAttribute("aria-busy", "true");
+    try {
+      const answer = await get("search", query, { signal: stop.signal });
+      show(answer);
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      asked = null;
+      found.replaceChildren(h("p", { class: "empty error", role: "alert" }, error.message));
+    }
+  }
+
+  function show({ matches, accepted }) {
+    if (!matches.length) {
+      found.replaceChildren(h("div", { class: "empty" }, h("p", {}, "Nothing is like this."),
+        h("p", {}, "Other words, or fewer filters, may find more.")));
+      say("No concepts");
+      return;
+    }
+    found.replaceChildren(h("div", { class: "results" },
+      accepted === false && h("p", { class: "doubt" }, "None is likely to be meant. The nearest are:"),
+      h("ol", {}, matches.map(result))));
+    mark();
+    say(plural(matches.length, "concept"));
+  }
+
+  function result(match) {
+    return h("li", {}, h("a", { class: "result", href: here(match.concept), "data-concept": match.concept, onkeydown: fromResult },
+      h("span", { class: "name", dir: "auto" }, match.name), sure(match.confidence),
+      h("span", { class: "why" }, why(match)), h("span", { class: "scores" }, scores(match)),
+      h("span", { class: "chips" }, codes(match.codes),
+        (match.types ?? []).slice(0, 3).map((type) => h("span", { class: "chip" }, type.name ?? type)))));
+  }
+
+  function start() {
+    return h("div", { class: "empty" }, h("p", {}, "Concepts appear as you type, in any language that the terminology has."),
+      h("p", {}, "For example ", EXAMPLES.map((text, place) => [place ? ", " : "",
+        h("a", { href: write("look", [], { q: text }) }, text)])));
+  }
+
+  function mark() {
+    for (const link of found.querySelectorAll(".result")) {
+      if (link.dataset.concept === open) link.setAttribute("aria-current", "true");
+      else link.removeAttribute("aria-current");
+    }
+  }
+
+  function fromField(event) {
+    if (event.key === "ArrowDown" || event.key === "Enter") {
+      const first = found.querySelector(".result");
+      if (!first) return;
+      event.preventDefault();
+      if (event.key === "Enter") first.click();
+      else first.focus();
+    }
+  }
+
+  function fromResult(event) {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step) {
+      event.preventDefault();
+      const all = [...found.querySelectorAll(".result")];
+      (all[all.indexOf(event.currentTarget) + step] ?? (step < 0 ? field : event.currentTarget)).focus();
+    } else if (event.key === "Escape") field.focus();
+  }
+
+  function update(next) {
+    const text = next.query.get("q") ?? "";
+    if (text !== field.value.trim()) field.value = text;
+    const to = next.query.get("c");
+    if (to !== open) {
+      open = to;
+      view.classList.toggle("opened", Boolean(open));
+      place.hidden = !open;
+      for (const link of found.querySelectorAll(".result")) link.href = here(link.dataset.concept);
+      if (open) page.show(open);
+      mark();
+    }
+    search();
+  }
+
+  function onkey(event) {
+    if (event.key !== "/" || typing(event) || isOpen()) return;
+    event.preventDefault();
+    field.focus();
+    field.select();
+  }
+  document.addEventListener("keydown", onkey);
+  update(route);
+  return { update, close: () => { document.removeEventListener("keydown", onkey); stop.abort(); } };
+}

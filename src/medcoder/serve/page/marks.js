@@ -1,0 +1,41 @@
+// Small parts that several views show.
+
+import { h, hidden, term } from "./dom.js";
+import { STAGES, STATUSES, curie, language, percent } from "./words.js";
+
+// How sure the machine is, as a bar and a number.
+export function sure(confidence) {
+  return h("span", { class: "sure" },
+    h("span", { class: "bar", "aria-hidden": "true" }, h("i", { vars: { share: confidence ?? 0 } })),
+    hidden("confidence "), percent(confidence));
+}
+
+export function status(name) {
+  return [h("span", { class: `dot ${name}`, "aria-hidden": "true" }), " ", STATUSES[name] ?? name];
+}
+
+export function codes(list, most = 4) {
+  const shown = (list ?? []).slice(0, most);
+  const left = (list ?? []).length - shown.length;
+  return h("span", { class: "chips" },
+    shown.map((code) => h("span", { class: "chip code" }, curie(code))),
+    left > 0 && h("span", { class: "chip" }, `+${left}`));
+}
+
+// Why a concept is offered: how it was found, by which of its terms.
+export function why(match) {
+  const how = STAGES[match.stage] ?? match.stage;
+  const same = match.term?.toLowerCase() === match.name?.toLowerCase();
+  return [
+    how,
+    !same && match.term && [" to “", term(match.term, match.language), "”"],
+    match.language && match.language !== "en" && ` · ${language(match.language)}`,
+    match.source && ` · ${match.source}`,
+  ];
+}
+
+export function scores(match) {
+  const number = (value) => (value === null || value === undefined ? null : value.toFixed(2));
+  const parts = [["meaning", number(match.cosine)], ["spelling", number(match.similarity)]];
+  return parts.filter(([, value]) => value !== null).map(([name, value]) => `${name} ${value}`).join(" · ");
+}

@@ -1,0 +1,61 @@
+// Decisions on their way: kept in this browser until the service has acknowledged each.
+
+import { post } from "./api.js";
+import { keep, recall } from "./kept.js";
+import { sameDecision } from "./terms.js";
+
+const AGAIN = 3000; // ms until a service that does not answer is tried again
+
+// saved(entry, answer), stale(entry, detail) and refused(entry, error) hear of each; changed(number)
+// of how many wait.
+export function outbox({ saved, stale, refused, changed }) {
+  let entries = recall("outbox", []);
+  let running = null;
+  let timer = 0;
+  let closed = false;
+
+  function store() {
+    keep("outbox", entries.length ? entries : null);
+    changed(entries.length);
+  }
+
+  function add(entry) {
+    entries.push(entry);
+    store();
+    return flush();
+  }
+
+  function flush() {
+    clearTimeout(timer);
+    running ??= run().finally(() => { running = null; });
+    return running;
+  }
+
+  async function run() {
+    while (entries.length) {
+      const entry = entries[0];
+      let told;
+      try {
+        const answer = await post(`projects/${encodeURIComponent(entry.project)}/terms/${entry.key}/decision`, entry.body);
+        told = () => saved(entry, answer);
+      } catch (error) {
+        if (error.status === 0 || error.status >= 500 || error.status === 401) {
+          if (!closed) timer = setTimeout(flush, AGAIN);
+          changed(entries.length, error);
+          return;
+        }
+        const theirs = error.detail?.theirs ?? error.body?.theirs ?? null;
+        const version = error.detail?.found ?? error.body?.found;
+        if (error.status !== 409) told = () => refused(entry, error);
+        else if (sameDecision(entry.body, theirs)) told = () => saved(entry, { decision: theirs, version });
+        else told = () => stale(entry, { theirs, version });
+      }
+      entries = entries.filter((one) => one !== entry);
+      store();
+      told();
+    }
+  }
+
+  if (entries.length) flush();
+  return { add, flush, waiting: () => entries, close: () => { closed = true; clearTimeout(timer); } };
+}

@@ -1,0 +1,42 @@
+// Source terms as the review shows them.
+
+const DECIDED = ["approved", "flagged"];
+
+export function asTerm(raw) {
+  const row = raw.row && typeof raw.row === "object" ? raw.row : raw;
+  return {
+    key: String(raw.key ?? row.number ?? raw.row),
+    text: row.text,
+    code: row.code ?? "",
+    count: row.count ?? 1,
+    language: row.language ?? "",
+    context: row.context ?? {},
+    status: raw.status,
+    candidates: raw.candidates ?? [],
+    decision: raw.decision ?? null,
+    flag: raw.flag ?? "",
+    version: raw.version ?? 0,
+  };
+}
+
+export function decided(term) {
+  return DECIDED.includes(term.status);
+}
+
+export function confidence(term) {
+  return term.candidates[0]?.confidence ?? 0;
+}
+
+// What a decision says, in words.
+export function inWords(decision) {
+  if (!decision) return "nothing decided";
+  const what = decision.concept === null ? "no match" : decision.name || decision.concept;
+  const how = ["equivalent", "no match"].includes(decision.equivalence) ? "" : ` (${decision.equivalence})`;
+  return what + how;
+}
+
+// Two decisions that say the same: one that was sent twice, not two people who differ.
+export function sameDecision(one, other) {
+  return Boolean(one && other)
+    && ["concept", "equivalence", "note", "who"].every((name) => (one[name] ?? null) === (other[name] ?? null));
+}

@@ -1,0 +1,68 @@
+// Numbers and codes of the service in words.
+
+export const STAGES = {
+  exact: "same words",
+  dense: "near in meaning",
+  ngram: "spelt alike",
+  custom: "your own term",
+};
+export const STATUSES = {
+  review: "To review",
+  auto: "Automatic",
+  none: "No candidate",
+  approved: "Decided",
+  flagged: "Flagged",
+};
+export const EQUIVALENCES = {
+  equivalent: "Equivalent",
+  broader: "Target is broader",
+  narrower: "Target is narrower",
+  related: "Related only",
+};
+
+let names;
+try {
+  names = new Intl.DisplayNames(["en"], { type: "language" });
+} catch {
+  names = null;
+}
+
+export function language(tag) {
+  if (!tag) return "Any language";
+  try {
+    return names?.of(tag) ?? tag;
+  } catch {
+    return tag; // not a language tag
+  }
+}
+
+// Never 100%: nothing that a machine says is certain.
+export function percent(share) {
+  if (share === null || share === undefined) return "–";
+  const value = 100 * share;
+  if (value >= 99.95) return "> 99.9%";
+  return value >= 95 ? `${value.toFixed(1)}%` : `${Math.round(value)}%`;
+}
+
+export function count(number) {
+  return Number(number ?? 0).toLocaleString("en");
+}
+
+export function plural(number, one, many = `${one}s`) {
+  return `${count(number)} ${Number(number) === 1 ? one : many}`;
+}
+
+// A code with its vocabulary, said once.
+export function curie(code) {
+  const [vocabulary, value] = Array.isArray(code) ? code : [code.vocabulary, code.code];
+  return value.startsWith(`${vocabulary}:`) ? value : `${vocabulary}:${value}`;
+}
+
+export function when(iso) {
+  const time = new Date(iso);
+  if (Number.isNaN(time.getTime())) return iso;
+  const today = new Date().toDateString() === time.toDateString();
+  return today
+    ? time.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })
+    : time.toLocaleDateString([], { year: "numeric", month: "short", day: "numeric" });
+}
