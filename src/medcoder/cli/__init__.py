@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from medcoder import __version__
-from medcoder.cli import bench, embed, export, index, kg, map, normalize, terms, train
+from medcoder.cli import bench, embed, export, index, kg, map, normalize, serve, terms, train
 from medcoder.cli.run import EXIT_CODES
 
 EXAMPLES = """
@@ -36,6 +36,7 @@ app = typer.Typer(
 )
 app.command(epilog=normalize.EXAMPLES)(normalize.normalize)
 app.add_typer(map.app, name="map")
+app.command(epilog=serve.EXAMPLES)(serve.serve)
 app.add_typer(terms.app, name="terms")
 app.add_typer(index.app, name="index")
 app.add_typer(kg.app, name="kg")

@@ -1,0 +1,188 @@
+"""Tables that are being mapped: each in a folder of its own, gone on with after a restart."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import shutil
+import threading
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from medcoder.errors import InputError, MedcoderError
+from medcoder.mapping import map_table
+from medcoder.mapping.deciding import now
+from medcoder.mapping.files import replacing
+from medcoder.mapping.mapper import Mapper
+from medcoder.mapping.store import FILE
+from medcoder.serve.refusals import Refused, of_input, of_library
+from medcoder.serve.uploads import Upload
+from medcoder.serve.watch import told
+
+State = Literal["waiting", "running", "done", "failed", "cancelled"]
+LOGGER = logging.getLogger("medcoder.serve")
+_DESCRIBED = "job.json"
+_OUT = "out"
+
+
+class _Stopped(Exception):
+    """Somebody cancelled the job, or the service goes down."""
+
+
+@dataclass(kw_only=True)
+class Job:
+    """A table that is mapped, and how far it is."""
+
+    id: str
+    name: str
+    options: dict[str, Any]  # of `map_table`
+    created: str
+    state: State = "waiting"
+    what: str = ""
+    done: int = 0
+    total: int = 0
+    error: str | None = None
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def active(self) -> bool:
+        return self.state in ("waiting", "running")
+
+
+class Jobs:
+    """All jobs of a folder; a few run at a time."""
+
+    def __init__(self, folder: Path, mapper: Callable[[], Mapper], *, limit: int) -> None:
+        self.folder, self._mapper, self._limit = folder, mapper, limit
+        self._lock = threading.Lock()
+        self._pool = ThreadPoolExecutor(limit, thread_name_prefix="medcoder-job")
+        self._closing = False
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._jobs = {job.id: job for job in map(_read, sorted(folder.glob(f"*/{_DESCRIBED}")))}
+
+    def resume(self) -> None:
+        """Go on with those that were not done when the service went down."""
+        for job in self.all():
+            if job.active:
+                self._pool.submit(self._run, job)
+
+    def start(self, upload: Upload, name: str, options: dict[str, Any]) -> Job:
+        number = uuid.uuid4().hex
+        job = Job(
+            id=number, name=name or upload.name, options=upload.reading | options, created=now()
+        )
+        with self._lock:
+            active = sum(one.active for one in self._jobs.values())
+            if active >= self._limit:
+                raise Refused(
+                    429, "too_many_jobs", f"{active} tables are being mapped. Wait for one of them",
+                    limit=self._limit, headers={"Retry-After": "10"},
+                )  # fmt: skip
+            self._jobs[number] = job
+        try:
+            place = self.folder / number
+            place.mkdir(mode=0o700)
+            _copy(upload.file, place / f"table{upload.file.suffix}")
+            self._keep(job)
+        except BaseException:
+            with self._lock:
+                del self._jobs[number]
+            raise
+        self._pool.submit(self._run, job)
+        return job
+
+    def all(self) -> list[Job]:
+        with self._lock:
+            return sorted(self._jobs.values(), key=lambda job: (job.created, job.id))
+
+    def get(self, number: str) -> Job:
+        with self._lock:
+            job = self._jobs.get(number)
+        if job is None:
+            raise Refused(404, "no_job", "there is no such job")
+        return job
+
+    def cancel(self, number: str) -> Job:
+        """Stop a job at its next step; what it mapped is deleted. One that is done stays."""
+        job = self.get(number)
+        if job.active:
+            job.stop.set()
+        return job
+
+    def projects(self) -> dict[str, Path]:
+        """Project files by the id of their job, of those that have one."""
+        found = {}
+        for job in self.all():
+            file = self.folder / job.id / _OUT / FILE
+            if job.state in ("running", "done") and file.is_file():
+                found[job.id] = file
+        return found
+
+    def close(self) -> None:
+        """Stop at the next step of each; a new start goes on from there."""
+        self._closing = True
+        for job in self.all():
+            job.stop.set()
+        self._pool.shutdown()
+
+    def _run(self, job: Job) -> None:
+        place = self.folder / job.id
+        try:
+            self._check(job)
+            job.state = "running"
+            [table] = place.glob("table.*")
+
+            def progress(what: str, done: int, total: int) -> None:
+                self._check(job)
+                job.what, job.done, job.total = what, done, total
+
+            map_table(
+                table, out=place / _OUT, normalizer=self._mapper(), progress=progress, **job.options
+            )
+            table.unlink()  # the project holds all of it
+            job.state = "done"
+        except _Stopped:
+            if self._closing:
+                return
+            shutil.rmtree(place / _OUT, ignore_errors=True)
+            job.state = "cancelled"
+        except InputError as error:
+            job.state, job.error = "failed", of_input(error)
+        except MedcoderError as error:
+            job.state, job.error = "failed", of_library(error).message
+        except Exception as error:
+            LOGGER.error("a job failed: %s", told(error))
+            job.state, job.error = "failed", "the table could not be mapped: see the log"
+        self._keep(job)
+
+    def _check(self, job: Job) -> None:
+        if job.stop.is_set():
+            raise _Stopped
+
+    def _keep(self, job: Job) -> None:
+        names = ("id", "name", "options", "created", "state", "error", "done", "total")
+        said = {name: getattr(job, name) for name in names}
+        with replacing(self.folder / job.id / _DESCRIBED) as partial:
+            partial.write_text(json.dumps(said), encoding="utf-8")
+
+
+def _read(file: Path) -> Job:
+    said = json.loads(file.read_text(encoding="utf-8"))
+    assert re.fullmatch(r"[0-9a-f]{32}", said["id"])
+    if said["state"] == "running":
+        said["state"] = "waiting"
+    return Job(**said)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """A second name for the file where the disk has such: the upload may be forgotten."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)

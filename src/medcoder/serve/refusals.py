@@ -1,0 +1,152 @@
+"""Errors as replies: a code, a sentence and a limit, and nothing that was typed or stored.
+
+Messages of the library name files and quote values, which is right for those who run it and wrong
+for a reply: what is quoted may be about a patient.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from fastapi import HTTPException
+from fastapi.responses import JSONResponse
+
+from medcoder.errors import (
+    DiskFull,
+    InputError,
+    MedcoderError,
+    MissingExtra,
+    NotFound,
+    StaleDecision,
+    UnknownName,
+)
+
+RETRY = 1  # seconds, as Retry-After has it
+_QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
+_PLACE = re.compile(r"(?:[A-Za-z]:)?[/\\]\S+")
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+# What pydantic calls a limit that was passed, and where it says which.
+_LIMITS = {
+    "too_long": "max_length",
+    "string_too_long": "max_length",
+    "less_than_equal": "le",
+    "less_than": "lt",
+}
+
+
+class Refused(HTTPException):
+    """A request that is answered with an error.
+
+    One of HTTP, so that the framework lets it through where it reads a body.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        limit: float | None = None,
+        headers: Mapping[str, str] | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(status, code, dict(headers or {}))
+        self.code, self.message = code, message
+        self.limit, self.more = limit, more
+
+    def reply(self) -> JSONResponse:
+        error = {"code": self.code, "message": self.message, **self.more}
+        if self.limit is not None:
+            error["limit"] = self.limit
+        return JSONResponse({"error": error}, self.status_code, self.headers)
+
+
+def busy(code: str, message: str, seconds: int = RETRY) -> Refused:
+    """Come back later."""
+    return Refused(503, code, message, headers={"Retry-After": str(seconds)})
+
+
+def of_library(error: MedcoderError) -> Refused:
+    """What a reply says of an error of the library."""
+    cause = error.__cause__
+    if isinstance(cause, sqlite3.Error) and getattr(cause, "sqlite_errorcode", 0) & 0xFF in _BUSY:
+        return busy("busy", "another process is writing to this project. Try again")
+    if isinstance(error, StaleDecision):
+        return _stale(error)
+    if isinstance(error, DiskFull):
+        return Refused(507, "disk_full", "no room is left on the disk of the service")
+    if isinstance(error, UnknownName):
+        return Refused(
+            404, "unknown_name", "there is no such type, vocabulary or language. See /v1/filters"
+        )
+    if isinstance(error, MissingExtra):
+        return Refused(501, "not_installed", "the service runs without what this needs")
+    if isinstance(error, NotFound):
+        return Refused(404, "not_found", "there is no such concept, term or project")
+    if isinstance(error, InputError):
+        return Refused(422, "bad_input", of_input(error))
+    return Refused(422, "refused", plain(str(error)))
+
+
+def of_input(error: InputError) -> str:
+    """What is wrong with a table, with the row and without a value of it."""
+    row = "" if error.row is None else f"row {error.row:,}: "
+    return row + plain(error.what)
+
+
+def plain(message: str) -> str:
+    """A message without what it quotes and without paths.
+
+    >>> plain("the count of data row 3 is 'Jo Do' in /home/x/y.csv")
+    'the count of data row 3 is … in …'
+    """
+    return _PLACE.sub("…", _QUOTED.sub("…", message))
+
+
+def of_validation(errors: Sequence[Any], known: frozenset[str]) -> Refused:
+    """What is wrong with a request, by the names of its fields; what was sent is not repeated.
+
+    known: names that the description has; others were sent
+    """
+    first = errors[0]
+    kind, context = first["type"], first.get("ctx") or {}
+    where = ".".join(
+        str(part) for part in first["loc"] if isinstance(part, int) or part in known
+    )  # fmt: skip
+    if kind == "json_invalid":
+        return Refused(422, "invalid", "the body is not valid JSON")
+    limit = context.get(_LIMITS.get(kind, ""))
+    code = "limit" if limit is not None else "invalid"
+    message = _says(kind, first["msg"])
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return Refused(
+        422, code, f"{where}: {message}{more}" if where else message, limit=limit
+    )  # fmt: skip
+
+
+def _says(kind: str, message: str) -> str:
+    if kind == "extra_forbidden":
+        return "there is a field that this does not take"
+    if kind in ("value_error", "assertion_error"):
+        return plain(message)
+    return message[:1].lower() + message[1:]
+
+
+def _stale(error: StaleDecision) -> Refused:
+    def shown(decision: Any) -> Any:
+        return None if decision is None else asdict(decision) | {"codes": coded(decision.codes)}
+
+    return Refused(
+        409, "stale", "somebody else decided on it since you looked. Look at it again",
+        expected=error.expected, found=error.found, mine=shown(error.mine),
+        theirs=shown(error.theirs),
+    )  # fmt: skip
+
+
+def coded(codes: Sequence[Any]) -> list[dict[str, str]]:
+    """Codes as JSON has them."""
+    return [{"vocabulary": code.vocabulary, "code": code.code} for code in codes]

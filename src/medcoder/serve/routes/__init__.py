@@ -1,0 +1,14 @@
+"""Routes: one file for each part of the interface."""
+
+from __future__ import annotations
+
+from medcoder.serve.routes import concepts, export, health, jobs, lookup, review
+
+ROUTERS = (
+    lookup.router,
+    concepts.router,
+    jobs.router,
+    review.router,
+    export.router,
+    health.router,
+)

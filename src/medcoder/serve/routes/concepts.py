@@ -1,0 +1,135 @@
+"""Concepts: their names, codes and relations, and those near them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+from fastapi import APIRouter, Path, Query, Request
+
+from medcoder.kg import KG
+from medcoder.serve.refusals import Refused, coded
+from medcoder.serve.routes.common import failures
+from medcoder.serve.shapes import ConceptOf, FiltersOf, Neighbours
+from medcoder.serve.state import serving
+
+router = APIRouter(prefix="/v1", tags=["concepts"])
+Id = Annotated[str, Path(max_length=200, examples=["HP:0001658"])]
+
+
+@router.get("/concepts/{id}", response_model=ConceptOf, responses=failures(404))
+def concept(
+    request: Request,
+    id: Id,
+    relations: Annotated[int, Query(ge=0, le=2000, description="Relations at most.")] = 200,
+) -> Any:
+    """Names by language, types, codes, cross-references and relations of a concept."""
+    kg = serving(request).normalizer.kg
+    number = _known(kg, id)
+    id = kg.terms.id(number)
+    names: dict[str, list[dict[str, str]]] = {}
+    for term in kg.terms_of(id):
+        entry = {"text": term.text, "source": term.source, "code": term.code, "kind": term.kind}
+        names.setdefault(term.language, []).append(entry)
+    return {
+        "id": id,
+        "name": kg.preferred(id),
+        "types": [kind._asdict() for kind in kg.types_of(id)],
+        "names": names,
+        "codes": coded(kg.codes_of(id)),
+        "xrefs": coded(kg.xrefs_of(id)),
+        "flags": kg.flags_of(id),
+        "relations": _relations(kg, id, relations),
+        "relations_total": len(kg.edges.outgoing(number)) + len(kg.edges.incoming(number)),
+    }
+
+
+@router.get("/concepts/{id}/neighbours", response_model=Neighbours, responses=failures(404))
+def neighbours(
+    request: Request,
+    id: Id,
+    top: Annotated[int, Query(ge=1, le=100)] = 30,
+) -> Any:
+    """The concepts whose terms lie nearest to the name of one, itself first, on a map of 2-D."""
+    engine = serving(request).engine
+    normalizer = engine.normalizer
+    id = normalizer.kg.terms.id(_known(normalizer.kg, id))
+    name = normalizer.kg.preferred(id)
+    answer = engine.call(lambda: normalizer.normalize(name, top=top + 1, stages=("dense",)))
+    near = [one for one in answer.candidates if one.concept != id][:top]
+    names = [name, *(one.name for one in near)]
+    vectors = engine.call(lambda: normalizer.encoder.encode(names))
+    places = projected(vectors).tolist()
+    found = [(id, name, 1.0), *((one.concept, one.name, one.cosine or 0.0) for one in near)]
+    return {
+        "concept": id,
+        "neighbours": [
+            {"concept": concept, "name": name, "cosine": cosine, "x": x, "y": y}
+            for (concept, name, cosine), (x, y) in zip(found, places, strict=True)
+        ],
+    }
+
+
+@router.get("/filters", response_model=FiltersOf, responses=failures())
+def filters(request: Request) -> Any:
+    """Semantic types, vocabularies and languages that there are, and how often."""
+    kg = serving(request).normalizer.kg
+    types = np.bincount(kg.type_numbers, minlength=len(kg.types)).tolist()
+    languages, vocabularies = (
+        np.bincount(kg.terms.info[:, column], minlength=len(names)).tolist()
+        for column, names in ((0, kg.languages), (1, kg.vocabularies))
+    )
+    counts = Counter({number: count for number, count in enumerate(types)})
+    return {
+        "types": [
+            kg.types[number]._asdict() | {"count": count} for number, count in counts.most_common()
+        ],
+        "vocabularies": [
+            one._asdict() | {"count": count}
+            for one, count in zip(kg.vocabularies, vocabularies, strict=True)
+        ],
+        "languages": [
+            {"id": tag, "count": count} for tag, count in zip(kg.languages, languages, strict=True)
+        ],
+    }
+
+
+def projected(vectors: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """The two directions in which vectors differ most, (n, 2), the farthest at 1.
+
+    Directions are turned so that the entry that is largest without its sign is positive: the same
+    vectors lie in the same places every time.
+
+    >>> projected(np.array([[0.0, 0, 0], [4, 0, 0], [0, 2, 0], [4, 2, 0]])).round(6).tolist()
+    [[-1.0, -0.5], [1.0, -0.5], [-1.0, 0.5], [1.0, 0.5]]
+    """
+    centred = np.asarray(vectors, np.float64)
+    centred = centred - centred.mean(0)
+    _, _, directions = np.linalg.svd(centred, full_matrices=False)
+    directions = directions[:2]
+    largest = np.abs(directions).argmax(1)
+    directions = directions * np.sign(directions[np.arange(len(directions)), largest])[:, None]
+    places = np.zeros((len(centred), 2))
+    places[:, : len(directions)] = centred @ directions.T
+    far = np.abs(places).max()
+    return places / far if far > 0 else places
+
+
+def _known(kg: KG, id: str) -> int:
+    if id not in kg:
+        raise Refused(404, "no_concept", "there is no such concept in this index")
+    return kg.index(id)
+
+
+def _relations(kg: KG, id: str, limit: int) -> list[dict[str, str]]:
+    found = [("out", edge.relation, edge.tail)
+             for edge in kg.neighbours(id, direction="out", limit=limit)]  # fmt: skip
+    found += [("in", edge.relation, edge.head)
+              for edge in kg.neighbours(id, direction="in", limit=limit)]  # fmt: skip
+    return [
+        {"relation": relation, "direction": direction, "concept": other,
+         "name": kg.preferred(other)}
+        for direction, relation, other in found[:limit]
+    ]  # fmt: skip

@@ -1,0 +1,121 @@
+"""Who may ask: a token, a host name, an origin; and headers that keep the page to itself."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from medcoder.serve.refusals import Refused
+from medcoder.serve.settings import LOOPBACK, Settings
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; font-src 'self'; manifest-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+GUARDED = ("/v1/", "/metrics")  # where the token is asked for: the page itself holds no data
+_UPLOADS = "/v1/uploads"
+_ROOM = 1 << 16  # bytes of a form around its file
+
+
+class Guard:
+    """Refuses requests of strangers and too large ones; adds headers to every reply."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app, self._settings = app, settings
+        self._digest = None if settings.token is None else _digest(settings.token)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        guarded = scope["path"].startswith(GUARDED)
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                added = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    added.setdefault(name, value)
+                added.setdefault("Cache-Control", "no-store" if guarded else "no-cache")
+            await send(message)
+
+        limit = self._limit(scope["path"])
+        refused = self._refused(headers, guarded) or _too_long(headers, limit)
+        if refused is not None:
+            await refused.reply()(scope, receive, send_with_headers)
+            return
+        await self._app(scope, _counted(receive, limit), send_with_headers)
+
+    def _limit(self, path: str) -> int:
+        return self._settings.upload + _ROOM if path == _UPLOADS else self._settings.body
+
+    def _refused(self, headers: Headers, guarded: bool) -> Refused | None:
+        host = headers.get("host", "")
+        # A page of elsewhere may lead its own name to this machine: without a token, only the
+        # names of this machine count.
+        if self._digest is None and _name(host) not in LOOPBACK:
+            return Refused(421, "host", "this service answers to the names of its machine only")
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+            return Refused(403, "origin", "pages of other sites may not use this service")
+        if self._digest is not None and guarded:
+            return self._token(headers.get("authorization", ""))
+        return None
+
+    def _token(self, given: str) -> Refused | None:
+        kind, _, token = given.partition(" ")
+        assert self._digest is not None
+        # Digests have one length, whatever was sent: the time tells nothing.
+        same = hmac.compare_digest(_digest(token.strip()), self._digest)
+        if same and kind.lower() == "bearer":
+            return None
+        return Refused(
+            401, "token", "send the token of this service: Authorization: Bearer TOKEN",
+            headers={"WWW-Authenticate": "Bearer"},
+        )  # fmt: skip
+
+
+def too_large(limit: int) -> Refused:
+    return Refused(413, "too_large", f"the request is larger than {limit:,} bytes", limit=limit)
+
+
+def _too_long(headers: Headers, limit: int) -> Refused | None:
+    said = headers.get("content-length", "0")
+    return too_large(limit) if said.isdigit() and int(said) > limit else None
+
+
+def _counted(receive: Receive, limit: int) -> Receive:
+    """Bodies that do not say how long they are, are counted as they come."""
+    read = 0
+
+    async def counted() -> Message:
+        nonlocal read
+        message = await receive()
+        read += len(message.get("body", b""))
+        if read > limit:
+            raise too_large(limit)
+        return message
+
+    return counted
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
+
+
+def _name(host: str) -> str:
+    return (urlsplit(f"//{host}").hostname or "") if host.count("@") == 0 else ""

@@ -1,0 +1,139 @@
+"""What the routes of one application share."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy.typing as npt
+from fastapi import Request
+
+from medcoder.mapping import Project
+from medcoder.mapping.mapper import Mapper
+from medcoder.normalize import Normalizer
+from medcoder.serve.batching import Batcher
+from medcoder.serve.engine import Engine, EngineMapper
+from medcoder.serve.jobs import Jobs
+from medcoder.serve.metrics import Metrics
+from medcoder.serve.refusals import Refused, busy
+from medcoder.serve.settings import Settings
+from medcoder.serve.uploads import Uploads
+from medcoder.types import Answer
+
+LOGGER = logging.getLogger("medcoder.serve")
+
+
+class Options(NamedTuple):
+    """How strings are looked up; those with the same go together."""
+
+    top: int = 5
+    types: tuple[str, ...] = ()
+    vocabularies: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    threshold: float | None = None
+
+
+class Serving:
+    """The index once it is loaded, the projects, uploads and jobs."""
+
+    def __init__(
+        self,
+        normalizer: Normalizer | Callable[[], Normalizer],
+        folder: Path,
+        projects: dict[str, Path],
+        settings: Settings,
+    ) -> None:
+        self._source, self._engine = normalizer, None if callable(normalizer) else Engine(normalizer)
+        self.folder, self.settings, self.metrics = folder, settings, Metrics()
+        self._given = projects
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.exports = folder / "exports"
+        self.exports.mkdir(exist_ok=True, mode=0o700)
+        for left in self.exports.iterdir():  # of a process that was killed
+            left.unlink()
+        self.uploads = Uploads(folder / "uploads", settings)
+        self.jobs = Jobs(folder / "jobs", self._mapper, limit=settings.jobs)
+        shared = {"window": settings.window, "batch": settings.batch, "queue": settings.queue}
+        self.answers: Batcher[Options, Answer] = Batcher(
+            self._normalize, told=lambda *some: self.metrics.call("normalize", *some), **shared
+        )
+        self.vectors: Batcher[None, npt.NDArray] = Batcher(
+            self._encode, told=lambda *some: self.metrics.call("embed", *some), **shared
+        )
+
+    # The index
+
+    @property
+    def ready(self) -> bool:
+        return self._engine is not None
+
+    @property
+    def engine(self) -> Engine:
+        if self._engine is None:
+            raise busy("loading", "the index is being loaded. Try again in a moment", 2)
+        return self._engine
+
+    @property
+    def normalizer(self) -> Normalizer:
+        return self.engine.normalizer
+
+    def load(self) -> None:
+        """Load the index and the encoder, which otherwise the first request would wait for."""
+        normalizer = self._source() if callable(self._source) else self._source
+        engine = self._engine or Engine(normalizer)
+        engine.call(lambda: normalizer.encoder)
+        self._engine = engine
+        self.jobs.resume()
+
+    async def close(self) -> None:
+        """Finish what was asked for; jobs stop, to be gone on with."""
+        await self.answers.close()
+        await self.vectors.close()
+        self.jobs.close()
+        if self._engine is not None:
+            self._engine.close()
+
+    async def _normalize(self, texts: list[str], options: Options) -> list[Answer]:
+        ask = self.normalizer.normalize_many
+
+        def look_up() -> list[Answer]:
+            return list(
+                ask(
+                    texts, top=options.top, types=options.types or None,
+                    vocabularies=options.vocabularies or None,
+                    languages=options.languages or None, threshold=options.threshold,
+                )
+            )  # fmt: skip
+
+        return await self.engine.run(look_up)
+
+    async def _encode(self, texts: list[str], options: None) -> list[npt.NDArray]:
+        engine = self.engine
+        return list(await engine.run(lambda: engine.normalizer.encoder.encode(texts)))
+
+    def _mapper(self) -> Mapper:
+        return EngineMapper(self.engine)
+
+    # Projects
+
+    def projects(self) -> dict[str, Path]:
+        """Project files by their names here: those given, then those of jobs."""
+        return self._given | self.jobs.projects()
+
+    def name_of(self, project: str) -> str:
+        return project if project in self._given else self.jobs.get(project).name
+
+    def open(self, project: str) -> Project:
+        """Open a project for one request."""
+        file = self.projects().get(project)
+        if file is None:
+            raise Refused(404, "no_project", "there is no such project")
+        return Project.open(file, wait=self.settings.wait)
+
+
+def serving(request: Request) -> Serving:
+    """What the routes of the application share."""
+    found: Serving = request.app.state.serving
+    return found

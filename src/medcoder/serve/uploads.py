@@ -1,0 +1,150 @@
+"""Uploaded tables: in one folder, under names of our own."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import uuid
+import zipfile
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from medcoder.errors import InputError, MedcoderError
+from medcoder.mapping.files import replacing
+from medcoder.mapping.tables import TABLES, Reading, Table, open_table
+from medcoder.serve.refusals import Refused, of_input
+from medcoder.serve.settings import Settings
+
+PREVIEW = 8  # rows
+_SHOWN = 200  # characters of a cell
+_LONGEST = 100  # characters of a name
+_BLOCK = 1 << 20
+_LIKELY = (";", "\t", "|")
+_ZIPPED = (".xlsx", ".xlsm")
+_UNSAFE = re.compile(r"[^\w .()+-]+")
+
+
+class Upload(NamedTuple):
+    """A table that was sent."""
+
+    id: str
+    file: Path
+    name: str  # as it was called, for people to read: no file goes by it
+    reading: dict[str, Any]  # how to read it
+
+    def table(self, *, keep_bad_rows: bool = True) -> Table:
+        return open_table(self.file, Reading(keep_bad_rows=keep_bad_rows, **self.reading))
+
+
+class Uploads:
+    """The folder of uploads."""
+
+    def __init__(self, folder: Path, settings: Settings) -> None:
+        self._folder, self._settings = folder, settings
+        self._lock = threading.Lock()
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def add(self, stream: IO[bytes], name: str, encoding: str | None) -> tuple[Upload, Table]:
+        """Keep a file and look at it; one that is no table is not kept."""
+        ending = Path(name).suffix.lower()
+        if ending not in TABLES:
+            known = ", ".join(TABLES)
+            raise Refused(415, "format", f"the name of the file must end in one of {known}")
+        number = uuid.uuid4().hex
+        file = self._folder / f"{number}{ending}"
+        upload = Upload(number, file, shown(name), {"encoding": encoding} if encoding else {})
+        try:
+            self._write(stream, file)
+            if ending in _ZIPPED:
+                self._check_unpacked(file)
+            upload, table = _opened(upload)
+        except BaseException:
+            file.unlink(missing_ok=True)
+            raise
+        with replacing(self._folder / f"{number}.json") as partial:
+            said = {"file": file.name, "name": upload.name, "reading": upload.reading}
+            partial.write_text(json.dumps(said), encoding="utf-8")
+        self._forget_old()
+        return upload, table
+
+    def get(self, number: str) -> Upload:
+        described = self._folder / f"{number}.json"
+        if not re.fullmatch(r"[0-9a-f]{32}", number) or not described.is_file():
+            raise Refused(404, "no_upload", "there is no such upload: send the file again")
+        said = json.loads(described.read_text(encoding="utf-8"))
+        return Upload(number, self._folder / said["file"], said["name"], said["reading"])
+
+    def _write(self, stream: IO[bytes], file: Path) -> None:
+        written, limit = 0, self._settings.upload
+        with file.open("xb") as out:
+            file.chmod(0o600)
+            while block := stream.read(_BLOCK):
+                written += len(block)
+                if written > limit:
+                    raise Refused(
+                        413, "too_large", f"the file is larger than {limit:,} bytes", limit=limit
+                    )
+                out.write(block)
+
+    def _check_unpacked(self, file: Path) -> None:
+        """A small file may be a huge table that is packed well."""
+        limit = self._settings.unpacked
+        try:
+            with zipfile.ZipFile(file) as packed:
+                size = sum(one.file_size for one in packed.infolist())
+        except Exception as error:  # of a file that is anything, anything may come
+            raise _unreadable() from error
+        if size > limit:
+            raise Refused(
+                413, "too_large", f"unpacked, the file is larger than {limit:,} bytes", limit=limit
+            )
+
+    def _forget_old(self) -> None:
+        with self._lock:
+            kept = sorted(
+                self._folder.glob("*.json"), key=lambda file: file.stat().st_mtime, reverse=True
+            )
+            for described in kept[self._settings.uploads :]:
+                for file in self._folder.glob(f"{described.stem}.*"):
+                    file.unlink(missing_ok=True)
+
+
+def shown(name: str) -> str:
+    """The last part of a name, without what a page or a terminal might take for more.
+
+    >>> shown("../../etc/ward\\x1b[2J<b>.csv"), shown("C:\\\\data\\\\ward.csv")
+    ('ward_2J_b_.csv', 'ward.csv')
+    """
+    last = name.replace("\\", "/").rpartition("/")[2]
+    return _UNSAFE.sub("_", last).strip()[-_LONGEST:] or "table"
+
+
+def preview(table: Table) -> list[list[str]]:
+    """The first rows, long cells cut."""
+    return [[cell[:_SHOWN] for cell in row.fields] for row in islice(table.rows(), PREVIEW)]
+
+
+def _opened(upload: Upload) -> tuple[Upload, Table]:
+    try:
+        table = upload.table()
+        for delimiter in _LIKELY:  # a CSV of a country where the comma is in numbers
+            if upload.file.suffix == ".csv" and len(table.header) == 1:
+                if delimiter in table.header[0]:
+                    upload = upload._replace(reading=upload.reading | {"delimiter": delimiter})
+                    table = upload.table()
+        preview(table)
+    except InputError as error:
+        raise Refused(422, "bad_input", of_input(error)) from error
+    except MedcoderError as error:
+        raise Refused(
+            422, "bad_input", "the file cannot be read: check its format and its encoding"
+        ) from error
+    except Exception as error:  # of a file that is anything, anything may come
+        raise _unreadable() from error
+    return upload, table
+
+
+def _unreadable() -> Refused:
+    return Refused(422, "bad_input", "the file is not what the ending of its name says")
