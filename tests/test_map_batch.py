@@ -17,12 +17,13 @@ import medcoder
 from maps import ANSWERS, NAMES, FakeMapper
 from medcoder import Normalizer
 from medcoder.errors import ArtefactError, InputError, UnknownName, UsageError
-from medcoder.mapping import Project, adding, batch, looking, map_table, refresh
+from medcoder.mapping import Project, adding, batch, looking, map_table, refresh, write_results
 from medcoder.mapping.deciding import UNCHECKED
 from medcoder.mapping.learning import learn
 from medcoder.mapping.promise import floor, promise
 from medcoder.mapping.results import columns, write
 from medcoder.mapping.tables.kept import Kept
+from medcoder.mapping.writing import is_old
 
 TEXTS = ["heart attack", "MI", "fever", "cold", "puzzle", "=cmd()", "", "cefalea", "heart attack"]
 
@@ -548,6 +549,68 @@ def test_results_without_the_input(tmp_path, ending):
         assert cells[0] == cells[1]
     else:
         assert file.read_bytes() == made.file.read_bytes()
+
+
+def test_results_are_written_again_after_a_decision(ward, tmp_path):
+    made = mapped(ward, tmp_path / "out")
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    with made.project() as project:
+        assert not is_old(project)
+        project.decide("cold", "C4", who="ann")
+        assert is_old(project)
+        project.undo("cold", who="ann")
+        assert is_old(project)
+        project.decide("cold", "C4", who="ann")
+        assert write_results(project) == made.file
+        assert not is_old(project)
+    row = dict(zip(*(read_rows(made.file)[place] for place in (0, 4)), strict=True))
+    assert (row["text"], row["concept"], row["status"]) == ("cold", "C4", "approved")
+    again = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert again["status"]["approved"]["terms"] == 1
+    assert again["timing"] == report["timing"]
+    assert (again["timing"]["rows"], again["timing"]["strings"]) == (9, 8)
+
+
+def test_the_speed_of_a_run_that_had_nothing_to_do_is_not_told(ward, tmp_path):
+    mapped(ward, tmp_path / "out")
+    before = json.loads((tmp_path / "out" / "report.json").read_text())["timing"]
+    mapped(ward, tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "report.json").read_text())["timing"] == before
+
+
+def test_types_of_cells_outlive_a_refresh(tmp_path):
+    frame = pa.table({"n": pa.array([1, None], pa.int32()), "text": ["fever", "cold"]})
+    made = mapped(frame, tmp_path / "a")
+    with made.project() as project:
+        refresh(project, FakeMapper(version="2"))
+        assert is_old(project)
+        found = parquet.read_table(write_results(project))
+    assert found.column("n").type == pa.int32()
+    assert found.column("n").to_pylist() == [1, None]
+    book = openpyxl.Workbook()
+    for cells in (["n", "text"], [1.5, "fever"], [None, "=1+1"], [True, "cold"]):
+        book.active.append(cells)
+    book.active["B3"].data_type = "s"
+    book.save(tmp_path / "t.xlsx")
+    made = mapped(tmp_path / "t.xlsx", tmp_path / "b")
+    before = [[cell.value for cell in row] for row in openpyxl.load_workbook(made.file).active]
+    assert [row[0] for row in before] == ["n", 1.5, None, True]
+    with made.project() as project:
+        write_results(project)
+        assert [[cell.value for cell in row] for row in openpyxl.load_workbook(made.file).active] == (
+            before
+        )
+
+
+def test_results_that_somebody_sorted_are_no_source(tmp_path):
+    made = mapped(pa.table({"n": [1, 2], "text": ["fever", "cold"]}), tmp_path / "a")
+    stored = parquet.read_table(made.file)
+    parquet.write_table(stored.take([1, 0]), made.file)
+    with made.project() as project:
+        found = parquet.read_table(write_results(project))
+    assert found.column("text").to_pylist() == ["fever", "cold"]
+    assert found.column("n").to_pylist() == ["1", "2"]
+    assert found.column("name").to_pylist() == stored.column("name").to_pylist()
 
 
 # With an index

@@ -155,6 +155,63 @@ def test_export(made, tmp_path):
     assert "did you mean 'csv'" in result.stderr
 
 
+def test_export_of_sssom_names_its_licence_and_itself(made, tmp_path):
+    file = tmp_path / "x.sssom.tsv"
+    licence, name = "https://creativecommons.org/publicdomain/zero/1.0/", "https://ward.org/1"
+    words = ("map", "export", made, "sssom", "--out", file, "--licence", licence, "--set-id", name)
+    assert medcoder(*words).exit_code == 0
+    head = [line for line in file.read_text().splitlines() if line.startswith("#")]
+    assert f'#license: "{licence}"' in head
+    assert f'#mapping_set_id: "{name}"' in head
+    result = medcoder("map", "export", made, "csv", "--out", tmp_path / "x.csv", "--licence", "x")
+    assert result.exit_code == 2
+    assert "the export 'csv' has no option 'licence'" in result.stderr
+
+
+def test_import(made, ward, index, tmp_path):
+    found = [as_json("map", "show", made, row)["candidates"][0]["concept"] for row in ("1", "2")]
+    medcoder("map", "decide", made, "1", found[0], "--who", "ann", "--note", "sure")
+    medcoder("map", "decide", made, "2", found[1], "--who", "bob", "--equivalence", "broader")
+    medcoder("map", "decide", made, "3", "--no-match", "--who", "bob")
+    file, other = tmp_path / "x.sssom.tsv", tmp_path / "other"
+    medcoder("map", "export", made, "sssom", "--out", file)
+    words = ("map", ward, "--column", "text", "--code", "id", "--count", "n", "--out", other,
+             "--index", index)  # fmt: skip
+    assert medcoder(*words).exit_code == 0
+    assert medcoder("map", "decide", other, "3", "C003", "--who", "cid", "--index", index
+                    ).exit_code == 0  # fmt: skip
+    graph = index / "kg"
+    taken = as_json("map", "import", other, "sssom", file, "--kg", graph)
+    assert (taken["decided"], taken["same"], taken["flagged"], taken["absent"]) == (2, 0, 0, [])
+    assert len(taken["kept"]) == 1
+    assert "C003 by cid stays" in taken["kept"][0]
+    result = medcoder("map", "import", other, "sssom", file, "--kg", graph, "--overwrite")
+    assert result.exit_code == 0
+    assert "1 decisions taken over, 2 were there, 0 are flagged" in result.stdout
+    for row in ("1", "2", "3"):
+        mine, theirs = (as_json("map", "show", place, row)["decision"] for place in (other, made))
+        assert {**mine, "version": 0} == {**theirs, "version": 0}
+    result = medcoder("map", "import", other, "usagi", file, "--kg", graph)
+    assert result.exit_code == 3
+    assert "x.sssom.tsv" in result.stderr
+    result = medcoder("map", "import", other, "usage", file, "--kg", graph)
+    assert (result.exit_code, "did you mean 'usagi'" in result.stderr) == (2, True)
+
+
+def test_old_results_are_told_and_written_again(made):
+    assert as_json("map", "status", made)["results_are_old"] is False
+    medcoder("map", "decide", made, "zzz qqq", "--no-match", "--who", "ann")
+    told = medcoder("map", "status", made)
+    assert f"Write them again with: medcoder map report {made}" in told.stderr
+    assert ",approved," not in (made / "mapped.csv").read_text()
+    said = as_json("map", "report", made)
+    assert said == {"results": str(made / "mapped.csv"), "report": str(made / "report.html")}
+    row = (made / "mapped.csv").read_text().splitlines()[3]
+    assert row.startswith("3,zzz qqq,2,,,,,,approved,")
+    assert json.loads((made / "report.json").read_text())["decisions"]["by"] == {"ann": 1}
+    assert medcoder("map", "status", made).stderr == ""
+
+
 def test_mistakes(ward, index, tmp_path):
     for words, code, message in (
         ([ward, "--column", "txt"], 3, "no column is called 'txt'. Did you mean 'text'"),
@@ -177,8 +234,8 @@ def test_mistakes(ward, index, tmp_path):
 def test_every_command_has_help():
     group = typer.main.get_command(app).commands["map"]
     assert sorted(group.commands) == [
-        "decide", "export", "history", "import", "learn", "refresh", "show", "status", "table",
-        "undo",
+        "decide", "export", "history", "import", "learn", "refresh", "report", "show", "status",
+        "table", "undo",
     ]  # fmt: skip
     for name in group.commands:
         assert medcoder("map", name, "--help").exit_code == 0

@@ -182,6 +182,25 @@ def test_undo_of_the_last_decision_of_somebody(project):
     assert project.mapping(3).status == "approved"
 
 
+def test_a_decision_is_flagged_and_stays(project):
+    with pytest.raises(UsageError, match="no decision to flag"):
+        project.flag(3, "looks odd", who="bob")
+    project.decide(3, "C3", who="ann", note="a")
+    for reason, who in (("", "bob"), ("odd", " ")):
+        with pytest.raises(UsageError, match="Give both"):
+            project.flag(3, reason, who=who)
+    with pytest.raises(StaleDecision) as refused:
+        project.flag(3, "looks odd", who="bob", expected_version=0)
+    assert refused.value.theirs.who == "ann"
+    event = project.flag(3, " looks odd ", who="bob", expected_version=1)
+    assert (event.action, event.flag, event.who, event.version) == ("flag", "looks odd", "bob", 2)
+    assert project.flag(3, "looks odd", who="cid").version == 2  # it is flagged so already
+    mapping = project.mapping(3)
+    assert (mapping.status, mapping.flag, mapping.target.concept) == ("flagged", "looks odd", "C3")
+    project.decide(3, "C4", who="bob", expected_version=2)
+    assert (project.mapping(3).status, project.mapping(3).flag) == ("approved", "")
+
+
 def test_history_has_all_of_it(project):
     project.decide("MI", "C1", who="ann", note="a")
     project.undo("MI", who="bob")

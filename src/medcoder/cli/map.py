@@ -120,9 +120,7 @@ def table(
 def refresh(folder: Folder, index: Index = None, as_json: AsJson = False) -> None:
     """Map a project anew with another index. Decisions stay, and are flagged where need be."""
     from medcoder.mapping import refresh as renew
-    from medcoder.mapping.batch import report
-    from medcoder.mapping.results import write
-    from medcoder.mapping.tables.kept import Kept
+    from medcoder.mapping import write_results
 
     try:
         with (
@@ -131,8 +129,7 @@ def refresh(folder: Folder, index: Index = None, as_json: AsJson = False) -> Non
             progress_bar() as progress,
         ):
             found = renew(project, normalizer, progress=progress)
-            write(project, Kept(project), project.path.parent, progress)
-            report(project, found["timing"])
+            write_results(project, progress=progress)
     except KeyboardInterrupt as error:
         _tell_interrupted(error)
     if as_json:

@@ -1,4 +1,4 @@
-"""Commands of `medcoder map` on a project as a whole: status, export, import, learn."""
+"""Commands of `medcoder map` on a project as a whole: status, report, export, import, learn."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from medcoder.cli import opened, parse
 from medcoder.cli.lines import errors, line, out, print_json
 from medcoder.cli.run import AsJson, Graph, Index, command, progress_bar
 from medcoder.cli.shown import add_row, new_table
+from medcoder.errors import UsageError
 
 if TYPE_CHECKING:
     from medcoder.mapping import Project
@@ -34,6 +35,7 @@ def opened_project(folder: Path) -> Iterator[Project]:
 def add_to(app: typer.Typer) -> None:
     """Put the commands of this file into the group."""
     app.command()(status)
+    app.command()(report)
     app.command()(export)
     app.command("import")(import_)
     app.command()(learn)
@@ -53,6 +55,26 @@ def status(
 
 
 @command
+def report(folder: Folder, as_json: AsJson = False) -> None:
+    """Write the table of results and the report again, with what was decided since."""
+    from medcoder.mapping import write_results
+
+    with opened_project(folder) as project:
+        if not project.meta.get("complete"):
+            raise UsageError(
+                f"{project.path.parent} is not mapped to its end. Run the command that made it "
+                "again to go on"
+            )
+        with progress_bar() as progress:
+            file = write_results(project, progress=progress)
+    page = file.with_name("report.html")
+    if as_json:
+        print_json({"results": str(file), "report": str(page)})
+    else:
+        line(f"results in {file}, report in {page}")
+
+
+@command
 def export(
     folder: Folder,
     format: Annotated[
@@ -68,6 +90,12 @@ def export(
         bool, typer.Option("--missing-ok", help="omop, usagi: concepts without an id become 0.")
     ] = False,
     url: Annotated[str | None, typer.Option(help="fhir: the canonical URL of the map.")] = None,
+    licence: Annotated[
+        str | None, typer.Option(help="sssom: the URI of the licence of the mappings.")
+    ] = None,
+    set_id: Annotated[
+        str | None, typer.Option(help="sssom: the URI that names the set of mappings.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a project in a format of others; what that cannot hold is said."""
@@ -79,6 +107,8 @@ def export(
         "source_vocabulary": source_vocabulary,
         "missing_ok": missing_ok or None,
         "url": url,
+        "licence": licence,
+        "set_id": set_id,
     }
     with opened_project(folder) as project, progress_bar() as progress:
         notes = exports.export(project, format, place, progress=progress, **options)
@@ -156,7 +186,10 @@ def learn(folder: Folder, index: Index = None, as_json: AsJson = False) -> None:
 
 def show_status(project: Project, *, as_json: bool, results: Path | None = None) -> None:
     """Counts by status, and what may be expected of automatic mappings."""
+    from medcoder.mapping.writing import is_old
+
     meta, counts = project.meta, project.counts()
+    old = bool(meta.get("complete")) and is_old(project)
     if as_json:
         named = {"results": str(results)} if results else {}
         print_json(
@@ -166,6 +199,7 @@ def show_status(project: Project, *, as_json: bool, results: Path | None = None)
                 "counts": counts,
                 "meta": meta,
                 "agreement": project.agreement(),
+                "results_are_old": old,
             }
         )
         return
@@ -192,6 +226,12 @@ def show_status(project: Project, *, as_json: bool, results: Path | None = None)
         line(f"{meta['bad_rows']:,} rows have a wrong number of fields, and are not mapped")
     if not meta["complete"]:
         line("it is not mapped to its end: run the same command again to go on", console=errors())
+    if old:
+        line(
+            "the table of results and the report lack the last decisions. Write them again with: "
+            f"medcoder map report {project.path.parent}",
+            console=errors(),
+        )
     if results is not None:
         line(f"results in {results}, project in {project.path}")
 

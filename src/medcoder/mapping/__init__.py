@@ -8,5 +8,6 @@ from medcoder.mapping.imports import IMPORTS
 from medcoder.mapping.refreshing import refresh
 from medcoder.mapping.results import Mapped
 from medcoder.mapping.store import Project
+from medcoder.mapping.writing import write_results
 
-__all__ = ["EXPORTS", "IMPORTS", "Mapped", "Project", "map_table", "refresh"]
+__all__ = ["EXPORTS", "IMPORTS", "Mapped", "Project", "map_table", "refresh", "write_results"]

@@ -18,6 +18,8 @@
     rows, complete            rows read so far; whether all of them are read and mapped
     read, run, settled,       how far reading, mapping and refreshing are
     refreshing, refreshed
+    timing                    {"seconds", "rows", "strings"} of the last run that did something
+    written                   {"run", "event", "sha256"}: what the results have, and their file
     delimiter, marked         of text: what is between fields, whether it began with a mark
 """
 

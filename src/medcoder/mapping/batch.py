@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from medcoder import __version__
 from medcoder.errors import ArtefactError, UsageError
-from medcoder.mapping import results
 from medcoder.mapping.adding import Adder
 from medcoder.mapping.base import Role
 from medcoder.mapping.deciding import now
@@ -21,6 +20,7 @@ from medcoder.mapping.results import Mapped
 from medcoder.mapping.settings import Columns, Settings, differences
 from medcoder.mapping.store import Project, place
 from medcoder.mapping.tables import Reading, Table, open_table
+from medcoder.mapping.writing import write
 
 if TYPE_CHECKING:
     from medcoder.normalize import Normalizer
@@ -88,8 +88,7 @@ def map_table(
         finish(project, precision)
         seconds = time.perf_counter() - start
         timing = {"seconds": seconds, "rows": rows, "strings": strings}
-        file = results.write(project, table, place(out).parent, progress)
-        report(project, timing)
+        file = write(project, table, timing=timing, progress=progress)
     return Mapped(path=place(out), file=file, source=source, table=table)
 
 
@@ -106,13 +105,6 @@ def finish(project: Project, precision: float) -> None:
     """All strings are mapped: choose the threshold."""
     made = promise(project, precision)
     project.put(**made, complete=True, settled=project.meta["run"], updated=now())
-
-
-def report(project: Project, timing: dict[str, float]) -> None:
-    """Write the report beside the project."""
-    from medcoder.mapping.report import write_report
-
-    write_report(project, project.path.parent, timing)
 
 
 def _ask_nothing(mapper: Mapper, settings: Settings) -> Any:

@@ -99,9 +99,14 @@ def undo(base: sqlite3.Connection, term: int, who: str, note: str, expected: int
     _stand(base, term, _State(state.version + 1, before, flag))
 
 
-def flag(base: sqlite3.Connection, term: int, reason: str, who: str) -> bool:
+def flag(
+    base: sqlite3.Connection, term: int, reason: str, who: str, expected: int | None = None
+) -> bool:
     """Mark a decision to be looked at again; it stays as it is. False if it was marked so."""
     state = _state(base, term)
+    if state.decision is None:
+        raise UsageError("there is no decision to flag")
+    _check(base, term, state, expected, None)
     if state.flag == reason:
         return False
     number = _add(base, term, "flag", Choice(None, "", (), "no match", who, reason, now()), state,
@@ -126,6 +131,11 @@ def last_decided(base: sqlite3.Connection, who: str) -> int:
 def last_event(base: sqlite3.Connection, term: int) -> Event:
     *_, last = reading.events(base, "WHERE v.term = ?", [term])
     return last
+
+
+def newest_event(base: sqlite3.Connection) -> int:
+    """The number of the last event of all; 0 if there is none."""
+    return int(base.execute("SELECT ifnull(max(id), 0) FROM events").fetchone()[0])
 
 
 def _state(base: sqlite3.Connection, term: int) -> _State:

@@ -69,9 +69,11 @@ def refresh(
     with project.transaction():
         finish(project, meta["precision"])
         found = _flag(project, mapper)
-        project.put(**described, refreshing=None, refreshed=_last_event(project))
-    seconds = time.perf_counter() - start
-    return found | {"timing": {"seconds": seconds, "rows": len(project), "strings": strings}}
+        last = deciding.newest_event(project.base)
+        project.put(**described, refreshing=None, refreshed=last)
+    timing = {"seconds": time.perf_counter() - start, "rows": len(project), "strings": strings}
+    project.put(timing=timing)
+    return found | {"timing": timing}
 
 
 def _flag(project: Project, mapper: Mapper) -> dict[str, Any]:
@@ -109,9 +111,3 @@ def _reason(one: _Decided, mapper: Mapper, threshold: float | None) -> tuple[str
     if one.concept == one.earlier and one.concept != one.first:
         return "no longer first", f"no longer first: {now} is before {one.concept} ({one.name})"
     return "", ""
-
-
-def _last_event(project: Project) -> int:
-    with guarded(project.path):
-        row = project.base.execute("SELECT ifnull(max(id), 0) FROM events").fetchone()
-    return int(row[0])

@@ -106,14 +106,18 @@ def _of_terms(base: Any, terms: Sequence[int], top: int) -> Iterator[tuple[int, 
             yield firsts[mapping.row.number], cells(mapping, top)
 
 
+def place(folder: Path, format: str) -> Path:
+    """The file of the results of an input in this format."""
+    return folder / f"{_NAME}.{'parquet' if format == 'frame' else format}"
+
+
 def write(project: Project, table: Table, folder: Path, progress: Progress | None = None) -> Path:
     """Write the results in the format of the input; the columns of the input stay as they are."""
-    name = {"frame": "parquet"}.get(table.format, table.format)
-    path = folder / f"{_NAME}.{name}"
+    path = place(folder, table.format)
     added = columns(table.header, int(project.meta["top"]))
     total = len(project)
     with replacing(path) as partial:
-        write_them = {"parquet": _parquet, "xlsx": _xlsx}.get(name, _text)
+        write_them = {".parquet": _parquet, ".xlsx": _xlsx}.get(path.suffix, _text)
         for done in write_them(project, table, added, partial):
             if progress is not None:
                 progress("writing", done, total)

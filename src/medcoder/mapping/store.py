@@ -203,6 +203,18 @@ class Project:
             deciding.undo(self.base, term, who, note, expected_version)
             return deciding.last_event(self.base, term)
 
+    def flag(
+        self, where: int | str, reason: str, *, who: str, expected_version: int | None = None
+    ) -> Event:
+        """Mark a decision to be looked at again. It stays as it is until somebody decides anew."""
+        reason, who = reason.strip(), who.strip()
+        if not (reason and who):
+            raise UsageError("why is it flagged, and who says so? Give both")
+        with self.transaction():
+            term = self._term(where)
+            deciding.flag(self.base, term, reason, who, expected_version)
+            return deciding.last_event(self.base, term)
+
     def history(self, where: int | str | None = None) -> Iterator[Event]:
         """All that was decided, undone and flagged, oldest first; of one source term or of all."""
         condition, values = "", []

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from medcoder.errors import InputError
 from medcoder.kg.codes import code_key
-from medcoder.mapping import deciding
 from medcoder.mapping.base import Decision, Equivalence, Mapping, Target
 from medcoder.mapping.exports.common import asked, many
 from medcoder.types import Code
@@ -112,13 +111,8 @@ def _put(
     )
     taken.decided += 1
     if flag:
-        _flag(project, mapping.row.number, flag, record.who)
+        project.flag(mapping.row.number, flag, who=record.who)
         taken.flagged += 1
-
-
-def _flag(project: Project, number: int, reason: str, who: str) -> None:
-    found = project.base.execute("SELECT term FROM rows WHERE number = ?", [number])
-    deciding.flag(project.base, found.fetchone()[0], reason, who)
 
 
 def _same(decision: Decision, concept: str | None, record: Record) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 
@@ -55,3 +56,22 @@ class Kept:
     def _batch(self, rows: list[tuple[str, ...]]) -> pa.RecordBatch:
         columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+class Earlier(Kept):
+    """Rows of a project with the types of a table of results: its first columns are the input."""
+
+    def __init__(self, table: Any, project: Project) -> None:
+        super().__init__(project)
+        self._table, width = table, len(self.header)
+        if hasattr(table, "schema"):
+            self.schema = pa.schema([table.schema.field(place) for place in range(width)])
+
+    def cells(self) -> Iterator[tuple[Any, ...]]:
+        for cells in self._table.cells():
+            yield cells[: len(self.header)]
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._table.batches():
+            columns = batch.columns[: len(self.header)]
+            yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
