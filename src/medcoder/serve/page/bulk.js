@@ -3,13 +3,13 @@
 import { post } from "./api.js";
 import { ask } from "./dialog.js";
 import { debounce, h } from "./dom.js";
-import { percent, plural } from "./words.js";
+import { count, percent, plural } from "./words.js";
 
 // The answer of the service, or null.
 export function bulkAccept(project, summary, who) {
   const path = `projects/${encodeURIComponent(project)}/accept`;
   return ask("Accept above a precision", (close) => {
-    const promised = summary.precision ?? summary.meta?.precision ?? 0.98;
+    const promised = summary.meta?.precision ?? 0.98;
     const field = h("input", {
       id: "precision", type: "number", min: "50", max: "99.9", step: "0.1", required: true, value: String(+(100 * promised).toFixed(1)),
       oninput: () => { later(); },
@@ -27,14 +27,12 @@ export function bulkAccept(project, summary, who) {
         return;
       }
       try {
-        const answer = await post(path, { precision, who, dry: true });
-        button.disabled = answer.accepted === 0;
-        const expected = answer.expected?.terms ?? null;
-        said.textContent = answer.accepted === 0
+        const answer = await post(path, { precision, who, only_count: true });
+        button.disabled = answer.terms === 0;
+        said.textContent = answer.terms === 0
           ? "No open term is that sure."
-          : `${plural(answer.accepted, "open term")} would be accepted`
-            + (expected === null ? "." : `; ${percent(expected)} of them are expected to be right.`);
-        button.textContent = answer.accepted ? `Accept ${answer.accepted}` : "Accept";
+          : `${plural(answer.terms, "open term")} in ${plural(answer.rows, "row")}, each with a confidence of ${percent(answer.threshold)} or more.`;
+        button.textContent = answer.terms ? `Accept ${count(answer.terms)}` : "Accept";
       } catch (error) {
         said.textContent = error.message;
         button.disabled = true;

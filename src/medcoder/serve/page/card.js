@@ -27,7 +27,7 @@ export function card(place, project, acts) {
     const made = term.decision;
     equivalence = made && made.equivalence in EQUIVALENCES ? made.equivalence : "equivalent";
     note = h("textarea", {
-      id: "note", rows: "1", maxlength: "2000", placeholder: "Note", "aria-label": "Note", "aria-keyshortcuts": "c",
+      id: "note", rows: "1", maxlength: "2000", placeholder: "Note (c)", "aria-label": "Note", "aria-keyshortcuts": "c",
       value: recall(draft(), made?.note ?? ""),
       oninput: () => { keep(draft(), note.value === (made?.note ?? "") ? null : note.value); edited(); },
       onkeydown: (event) => {
@@ -91,7 +91,7 @@ export function card(place, project, acts) {
   }
 
   function details() {
-    const choices = h("fieldset", { class: "equivalence" }, h("legend", { class: "hidden" }, "Equivalence"),
+    const choices = h("fieldset", { class: "equivalence" }, h("legend", { class: "hidden" }, "Equivalence (e)"),
       NAMES.map((name) => {
         const box = h("input", { type: "radio", name: "equivalence", value: name, onchange: () => { equivalence = name; edited(); } });
         box.checked = name === equivalence;

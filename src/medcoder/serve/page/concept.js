@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { h, say, term } from "./dom.js";
 import { plot } from "./plot.js";
-import { curie, language, percent, plural } from "./words.js";
+import { curie, language, plural } from "./words.js";
 import { toast } from "./toast.js";
 
 const FEW = 12; // names of a language and neighbours of a relation before "all"
@@ -47,7 +47,7 @@ export function conceptPage(place, { link, back }) {
     // Who walks by keyboard stays in the page; who types stays in the field.
     if (inside || drawn !== null && matchMedia("(max-width: 55.99rem)").matches) heading.focus();
     drawn = concept.id;
-    say(`${concept.name}, ${plural(total(concept.relations, concept), "neighbour")} in the graph`);
+    say(`${concept.name}, ${plural(concept.relations_total, "neighbour")} in the graph`);
   }
 
   function returning() {
@@ -87,10 +87,10 @@ export function conceptPage(place, { link, back }) {
     if (!list.length) return "";
     const groups = new Map();
     for (const one of list) {
-      const name = `${one.direction === "in" ? "← " : ""}${one.relation.replaceAll("_", " ")}${one.direction === "in" ? "" : " →"}`;
+      const name = relation(one);
       groups.set(name, [...(groups.get(name) ?? []), one]);
     }
-    const left = total(list, concept) - list.length;
+    const left = concept.relations_total - list.length;
     return h("section", {}, h("h2", {}, "In the graph"),
       h("dl", { class: "relations" }, [...groups].map(([name, some]) => {
         const body = h("dd", {});
@@ -104,20 +104,25 @@ export function conceptPage(place, { link, back }) {
   }
 
   function neighbourhood(concept, answer) {
-    const all = (answer.neighbours ?? answer.concepts ?? []).map((one) => ({ ...one, id: one.concept ?? one.id }));
-    const others = all.filter((one) => one.id !== concept.id);
+    const others = answer.neighbours.filter((one) => one.concept !== concept.id);
     if (!others.length) return "";
     return h("section", {}, h("h2", {}, "Near in meaning"),
-      plot(concept, answer, others, link),
+      plot(concept, answer.neighbours, link, place.clientWidth - 32),
       h("ol", { class: "near" }, others.map((one) => h("li", {},
-        h("a", { href: link(one.id), dir: "auto" }, one.name), h("span", { class: "number", title: "Cosine of the vectors" }, one.cosine?.toFixed(2) ?? percent(one.score))))));
+        h("a", { href: link(one.concept), dir: "auto" }, one.name), h("span", { class: "number", title: "Cosine of the vectors" }, one.cosine.toFixed(2))))));
   }
 
   return { show };
 }
 
-function total(list, concept) {
-  return concept.total ?? concept.relations_total ?? list?.length ?? 0;
+// In words of one who looks from the concept outwards.
+function relation({ relation: name, direction }) {
+  if (/^(is_?a|subclass_?of|inverse_isa)$/i.test(name)) {
+    const up = (direction === "out") !== name.toLowerCase().startsWith("inverse");
+    return up ? "Broader" : "Narrower";
+  }
+  const plain = name.replaceAll("_", " ");
+  return direction === "out" ? `${plain} →` : `← ${plain}`;
 }
 
 function more(number, act) {

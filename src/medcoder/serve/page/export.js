@@ -33,38 +33,37 @@ export function mount(root, route) {
       const project = known(next.parts[0]) ? next.parts[0] : known(last) ? last : all[0].id;
       keep("project", project);
       replace(write("export", [project]));
-      const summary = await get(`projects/${encodeURIComponent(project)}`);
-      if (!closed) draw(all, project, summary);
+      const [summary, { formats }] = await Promise.all([get(`projects/${encodeURIComponent(project)}`), get("exports")]);
+      if (!closed) draw(all, project, summary, formats);
     } catch (error) {
       if (!closed) root.replaceChildren(h("p", { class: "error panel", role: "alert" }, error.message));
     }
   }
 
-  function draw(all, project, summary) {
-    const names = summary.exports ?? Object.keys(FORMATS);
-    const counts = Object.entries(summary.counts ?? {}).filter(([, one]) => one.terms);
-    const open = (summary.counts?.review?.terms ?? 0) + (summary.counts?.flagged?.terms ?? 0);
+  function draw(all, project, summary, formats) {
+    const counts = Object.entries(summary.counts).filter(([, one]) => one.terms);
+    const open = summary.counts.review.terms + summary.counts.flagged.terms;
     root.replaceChildren(
       h("div", { class: "row spread" }, h("h1", {}, "Export"), chooser(all, project, (id) => go(write("export", [id])))),
       h("p", { class: "row soft" }, counts.map(([status, one]) => h("span", {}, h("span", { class: `dot ${status}`, "aria-hidden": "true" }), ` ${STATUSES[status]} ${one.terms}`))),
       open > 0 && h("p", {}, `${plural(open, "term")} ${open === 1 ? "is" : "are"} still open. `, h("a", { href: write("review", [project]) }, "Review")) || "",
-      h("ul", { class: "formats" }, names.map((name) => format(project, name))));
+      h("ul", { class: "formats" }, formats.map((one) => format(summary, one))));
   }
 
-  function format(project, name) {
+  function format(project, { format: name, ending }) {
     const [title, text] = FORMATS[name] ?? [name, ""];
     const notes = h("div", { role: "status" });
-    const button = h("button", { type: "button", "data-format": name, onclick: () => download(project, name, button, notes) }, "Download", h("span", { class: "hidden" }, ` ${title}`));
+    const button = h("button", { type: "button", "data-format": name, onclick: () => download(project, name, ending, button, notes) }, "Download", h("span", { class: "hidden" }, ` ${title}`));
     return h("li", { class: "format panel" }, h("h2", {}, title), h("p", { class: "soft" }, text), notes, h("div", { class: "buttons" }, button));
   }
 
-  async function download(project, name, button, notes) {
+  async function download(project, name, ending, button, notes) {
     button.disabled = true;
     notes.replaceChildren(h("p", { class: "soft small" }, "Writing…"));
     try {
-      const answer = await send("GET", `projects/${encodeURIComponent(project)}/exports/${name}`);
+      const answer = await send("GET", `projects/${encodeURIComponent(project.id)}/exports/${name}`);
       const said = notesOf(answer);
-      save(await answer.blob(), fileOf(answer) ?? `${project}.${name}`);
+      save(await answer.blob(), project.name.replace(/\.\w+$/, "") + ending);
       notes.replaceChildren(said.length ? h("ul", { class: "soft small" }, said.map((one) => h("li", {}, one))) : "");
       say(`${FORMATS[name]?.[0] ?? name} is downloaded`);
     } catch (error) {
@@ -81,17 +80,11 @@ export function mount(root, route) {
 
 function notesOf(answer) {
   try {
-    const told = JSON.parse(decodeURIComponent(answer.headers.get("X-Medcoder-Notes") ?? "[]"));
+    const told = JSON.parse(answer.headers.get("X-Medcoder-Notes") ?? "[]");
     return Array.isArray(told) ? told : [];
   } catch {
     return [];
   }
-}
-
-function fileOf(answer) {
-  const header = answer.headers.get("Content-Disposition") ?? "";
-  const coded = /filename\*=utf-8''([^;]+)/i.exec(header);
-  return coded ? decodeURIComponent(coded[1]) : /filename="?([^";]+)"?/i.exec(header)?.[1] ?? null;
 }
 
 function save(blob, name) {

@@ -12,18 +12,21 @@ export function filters(chosen, changed) {
   const place = h("div", { class: "filters", role: "group", "aria-label": "Filters" });
   known ??= get("filters").catch((error) => { known = null; throw error; });
   known.then((all) => {
+    const button = clear(place, chosen, changed);
+    const told = () => {
+      button.hidden = Object.keys(KINDS).every((kind) => !chosen[kind].size);
+      changed();
+    };
+    button.hidden = Object.keys(KINDS).every((kind) => !chosen[kind].size);
     place.replaceChildren(
-      ...Object.keys(KINDS).filter((kind) => (all[kind] ?? []).length > 1).map((kind) => menu(kind, all[kind], chosen, changed)),
-      clear(place, chosen, changed));
+      ...Object.keys(KINDS).filter((kind) => all[kind].length > 1).map((kind) => menu(kind, all[kind], chosen, told)), button);
   }, () => {}); // without filters, looking up works
   return place;
 }
 
 function entry(kind, one) {
-  if (typeof one === "string") return { id: one, label: kind === "languages" ? language(one) : one, count: null };
-  const id = one.id ?? one.name;
-  const named = one.name && one.name !== id ? one.name : one.title || id;
-  return { id, label: kind === "languages" ? language(id) : named, count: one.count ?? null };
+  const id = one.id ?? one.name; // vocabularies have their name only
+  return { id, label: kind === "languages" ? language(id) : one.name, count: one.count };
 }
 
 function menu(kind, all, chosen, changed) {
@@ -40,7 +43,7 @@ function menu(kind, all, chosen, changed) {
       },
     });
     box.checked = chosen[kind].has(one.id);
-    return h("li", {}, h("label", {}, box, h("span", {}, one.label), one.count !== null && h("span", {}, count(one.count))));
+    return h("li", {}, h("label", {}, box, h("span", {}, one.label), h("span", {}, count(one.count))));
   }));
   const find = entries.length > MANY && h("input", {
     type: "search", placeholder: `Find in ${KINDS[kind].toLowerCase()}`, "aria-label": `Find in ${KINDS[kind].toLowerCase()}`,
@@ -70,8 +73,10 @@ function menu(kind, all, chosen, changed) {
 }
 
 function clear(place, chosen, changed) {
-  return h("button", {
+  const button = h("button", {
     type: "button", class: "quiet", onclick: () => {
+      place.querySelector("summary").focus();
+      button.hidden = true;
       for (const kind of Object.keys(KINDS)) chosen[kind].clear();
       for (const box of place.querySelectorAll("input[type=checkbox]")) box.checked = false;
       place.querySelectorAll(".filter").forEach((menu) => {
@@ -81,4 +86,5 @@ function clear(place, chosen, changed) {
       changed();
     },
   }, "Clear filters");
+  return button;
 }

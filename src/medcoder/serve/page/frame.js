@@ -4,7 +4,7 @@ import { debounce, h, key } from "./dom.js";
 import { askWho, who } from "./who.js";
 import { STATUSES, count, plural } from "./words.js";
 
-const SORTS = { doubt: "Doubt and frequency", count: "Frequency", row: "Order of the table" };
+const SORTS = { doubt: "By doubt", count: "By frequency", row: "By row" };
 
 // acts: filter({status, sort, q}), bulk(), step(by)
 export function frame(root, choose, asked, acts) {
@@ -26,7 +26,7 @@ export function frame(root, choose, asked, acts) {
   const end = h("div", {});
   let counts = {};
 
-  root.replaceChildren(h("div", { class: "review" },
+  root.replaceChildren(h("div", { class: "reviewing" },
     h("header", { class: "over stack" },
       h("div", { class: "review-head" }, choose, statuses,
         h("div", { class: "end" }, name, h("button", { type: "button", "aria-keyshortcuts": "b", onclick: acts.bulk }, key("b"), "Accept above…"))),

@@ -11,7 +11,7 @@ const DID = { decide: "decided", undo: "undid, back to", flag: "flagged" };
 export async function showHistory(project, term) {
   const path = `projects/${encodeURIComponent(project)}/terms/${term.key}/history`;
   const answer = await get(path);
-  const events = [...(answer.events ?? answer.history ?? answer)].reverse();
+  const events = [...answer.events].reverse();
   return ask("History", () => h("div", { class: "stack" }, h("p", {}, "“", h("b", { dir: "auto" }, term.text), "”"),
     events.length
       ? h("ol", { class: "history" }, events.map((event) => h("li", {},

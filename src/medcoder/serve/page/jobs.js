@@ -7,8 +7,8 @@ import { failed } from "./toast.js";
 import { count, percent } from "./words.js";
 
 const EVERY = 700; // ms while one runs
-const RUNNING = ["queued", "waiting", "running"];
-const STATES = { queued: "Waiting", waiting: "Waiting", running: "Running", done: "Done", failed: "Failed", cancelled: "Cancelled" };
+const RUNNING = ["waiting", "running"];
+const STATES = { waiting: "Waiting", running: "Running", done: "Done", failed: "Failed", cancelled: "Cancelled" };
 
 export function jobs() {
   const list = h("ul", { class: "jobs" });
@@ -22,7 +22,7 @@ export function jobs() {
     clearTimeout(timer);
     try {
       const answer = await get("jobs");
-      show(answer.jobs ?? answer);
+      show(answer.jobs);
     } catch (error) {
       if (!closed && !states.size) failed(error);
       timer = closed ? 0 : setTimeout(refresh, 5 * EVERY);
@@ -60,7 +60,7 @@ export function jobs() {
           h("a", { class: "button main", href: write("review", [job.project]) }, "Review"),
           h("a", { class: "button", href: write("export", [job.project]) }, "Export")]),
       RUNNING.includes(job.state) && h("progress", { max: "1", "aria-label": `Progress of ${named(job)}` }),
-      job.error && h("p", { class: "error" }, job.error.message ?? job.error));
+      job.error && h("p", { class: "error" }, job.error));
     move(item, job);
     return item;
   }
@@ -78,5 +78,5 @@ export function jobs() {
 }
 
 function named(job) {
-  return job.name ?? job.file ?? job.project ?? `Job ${job.id}`;
+  return job.name || `Job ${job.id}`;
 }

@@ -85,9 +85,9 @@ export function mount(root, route) {
   function result(match) {
     return h("li", {}, h("a", { class: "result", href: here(match.concept), "data-concept": match.concept, onkeydown: fromResult },
       h("span", { class: "name", dir: "auto" }, match.name), sure(match.confidence),
-      h("span", { class: "why" }, why(match)), h("span", { class: "scores" }, scores(match)),
-      h("span", { class: "chips" }, codes(match.codes),
-        (match.types ?? []).slice(0, 3).map((type) => h("span", { class: "chip" }, type.name ?? type)))));
+      h("span", { class: "why" }, why(match), " ", codes(match.codes), " ",
+        match.types.slice(0, 2).map((type) => [h("span", { class: "chip" }, type.name), " "])),
+      h("span", { class: "scores" }, scores(match))));
   }
 
   function start() {

@@ -64,7 +64,7 @@ export function mount(root) {
     const precision = h("input", { id: "promise", type: "number", min: "50", max: "99.9", step: "0.1", value: "98", required: true });
     const top = h("input", { id: "top", type: "number", min: "1", max: "20", value: "5", required: true });
     const vocabulary = h("select", { id: "vocabulary" }, h("option", { value: "" }, "Any"),
-      names.map((one) => one.id ?? one.name ?? one).map((name) => h("option", { value: name }, name)));
+      names.map(({ name }) => h("option", { value: name }, name)));
     const button = h("button", { class: "main" }, "Map");
     place.replaceChildren(h("form", {
       class: "panel stack", onsubmit: async (event) => {
@@ -73,7 +73,7 @@ export function mount(root) {
         try {
           const chosen = Object.fromEntries(Object.entries(used).filter(([, field]) => field.value).map(([role, field]) => [role, field.value]));
           await post("map", {
-            upload: upload.upload ?? upload.id, ...chosen, top: Number(top.value), precision: Number(precision.value) / 100,
+            upload: upload.upload, ...chosen, top: Number(top.value), precision: Number(precision.value) / 100,
             vocabularies: vocabulary.value ? [vocabulary.value] : [],
           });
           keep("upload", null, sessionStorage);
@@ -105,10 +105,9 @@ export function mount(root) {
   }
 
   function preview(upload) {
-    const rows = upload.preview ?? upload.sample ?? [];
-    return h("table", { class: "preview" },
+        return h("table", { class: "preview" },
       h("thead", {}, h("tr", {}, upload.columns.map((name) => h("th", { scope: "col" }, name)))),
-      h("tbody", {}, rows.slice(0, 6).map((row) => h("tr", {}, (Array.isArray(row) ? row : upload.columns.map((name) => row[name])).map((cell) => h("td", { dir: "auto" }, cell))))));
+      h("tbody", {}, upload.preview.slice(0, 6).map((row) => h("tr", {}, row.map((cell) => h("td", { dir: "auto" }, cell))))));
   }
 
   const open = recall("upload", null, sessionStorage);

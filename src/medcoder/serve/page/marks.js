@@ -7,7 +7,7 @@ import { STAGES, STATUSES, curie, language, percent } from "./words.js";
 export function sure(confidence) {
   return h("span", { class: "sure" },
     h("span", { class: "bar", "aria-hidden": "true" }, h("i", { vars: { share: confidence ?? 0 } })),
-    hidden("confidence "), percent(confidence));
+    hidden("confidence "), h("span", { class: "share" }, percent(confidence)));
 }
 
 export function status(name) {
@@ -24,11 +24,10 @@ export function codes(list, most = 4) {
 
 // Why a concept is offered: how it was found, by which of its terms.
 export function why(match) {
-  const how = STAGES[match.stage] ?? match.stage;
-  const same = match.term?.toLowerCase() === match.name?.toLowerCase();
+  const [alone, by] = STAGES[match.stage] ?? [match.stage, match.stage];
+  const same = !match.term || match.term.toLowerCase() === match.name?.toLowerCase();
   return [
-    how,
-    !same && match.term && [" to “", term(match.term, match.language), "”"],
+    same ? alone : [`${by} “`, term(match.term, match.language), "”"],
     match.language && match.language !== "en" && ` · ${language(match.language)}`,
     match.source && ` · ${match.source}`,
   ];

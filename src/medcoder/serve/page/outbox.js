@@ -6,7 +6,7 @@ import { sameDecision } from "./terms.js";
 
 const AGAIN = 3000; // ms until a service that does not answer is tried again
 
-// saved(entry, answer), stale(entry, detail) and refused(entry, error) hear of each; changed(number)
+// saved(entry, decision), stale(entry, detail) and refused(entry, error) hear of each; changed(number)
 // of how many wait.
 export function outbox({ saved, stale, refused, changed }) {
   let entries = recall("outbox", []);
@@ -44,10 +44,10 @@ export function outbox({ saved, stale, refused, changed }) {
           changed(entries.length, error);
           return;
         }
-        const theirs = error.detail?.theirs ?? error.body?.theirs ?? null;
-        const version = error.detail?.found ?? error.body?.found;
-        if (error.status !== 409) told = () => refused(entry, error);
-        else if (sameDecision(entry.body, theirs)) told = () => saved(entry, { decision: theirs, version });
+        const theirs = error.detail.theirs ?? null;
+        const version = error.detail.found;
+        if (error.detail.code !== "stale") told = () => refused(entry, error);
+        else if (sameDecision(entry.body, theirs)) told = () => saved(entry, { ...theirs, version });
         else told = () => stale(entry, { theirs, version });
       }
       entries = entries.filter((one) => one !== entry);

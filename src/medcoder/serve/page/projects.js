@@ -2,16 +2,16 @@
 
 import { get } from "./api.js";
 import { h } from "./dom.js";
+import { plural } from "./words.js";
 
 export async function projects() {
-  const answer = await get("projects");
-  return (answer.projects ?? answer).map((one) => (typeof one === "string" ? { id: one, name: one } : { ...one, id: one.id ?? one.name, name: one.name ?? one.id }));
+  return (await get("projects")).projects;
 }
 
 export function chooser(all, chosen, changed) {
-  return h("span", { class: "row" }, h("label", { for: "project" }, "Project"),
+  return h("span", { class: "row" }, h("label", { for: "project", class: "project" }, "Project"),
     h("select", { id: "project", value: chosen, onchange: (event) => changed(event.target.value) },
-      all.map((one) => h("option", { value: one.id }, one.name))));
+      all.map((one) => h("option", { value: one.id }, `${one.name} · ${plural(one.rows, "row")}${one.complete ? "" : ", being mapped"}`))));
 }
 
 export function noProjects() {

@@ -56,7 +56,7 @@ export function reviewing(root, project, route, choose) {
       summary = await get(path);
       if (closed) return;
       view.summary(summary);
-      watch = sync(project, summary.last ?? summary.changes ?? 0, heard);
+      watch = sync(project, summary.last_change, heard);
       await open(wanted);
     } catch (error) {
       view.failed(error);
@@ -115,16 +115,15 @@ export function reviewing(root, project, route, choose) {
     if (!who || shown.term() !== term) return;
     const { note, equivalence } = shown.typed();
     const body = {
-      concept: candidate?.concept ?? null, name: candidate?.name ?? "", equivalence: candidate ? equivalence : "no match",
-      note, who, expected_version: term.version,
+      concept: candidate?.concept ?? null, equivalence: candidate ? equivalence : "no match", note, who, expected_version: term.version,
     };
-    const codes = (candidate?.codes ?? []).map((code) => (Array.isArray(code) ? code : [code.vocabulary, code.code]));
+    const named = { name: candidate?.name ?? "", codes: candidate?.codes ?? [] };
     term.before ??= { status: term.status, decision: term.decision, flag: term.flag };
     Object.assign(term, { status: "approved", flag: "", saving: true });
-    term.decision = { ...body, codes: candidate?.codes ?? [], when: new Date().toISOString() };
+    term.decision = { ...body, ...named, when: new Date().toISOString() };
     shown.forget();
     list.redraw(term);
-    box.add({ project, key: term.key, text: term.text, codes, body });
+    box.add({ project, key: term.key, text: term.text, named, body });
     let next = null;
     if (!stay) {
       next = list.nextOpen();
@@ -145,13 +144,11 @@ export function reviewing(root, project, route, choose) {
     if (made) decide(made.concept === null ? null : made, { stay: true });
   }
 
-  function saved(entry, answer) {
+  function saved(entry, decision) {
     if (entry.project !== project) return;
     const term = list.find(entry.key);
     if (term) {
-      term.version = answer.version ?? answer.decision?.version ?? term.version + 1;
-      if (answer.decision) term.decision = answer.decision;
-      term.saving = false;
+      Object.assign(term, { decision, version: decision.version, saving: false });
       delete term.before;
       settle(term);
     }
@@ -169,7 +166,7 @@ export function reviewing(root, project, route, choose) {
   }
 
   async function stale(entry, { theirs, version }) {
-    const mine = { ...entry.body, codes: entry.codes };
+    const mine = { ...entry.body, ...entry.named };
     const answer = await chooseVersion(entry.text, mine, theirs);
     if (answer === "mine") {
       box.add({ ...entry, body: { ...entry.body, expected_version: version } });
@@ -184,14 +181,14 @@ export function reviewing(root, project, route, choose) {
     if (!who) return;
     try {
       await box.flush();
-      const event = await post(`${path}/undo`, { who });
-      const term = asTerm(await get(`${path}/terms/${event.key ?? event.row}`));
+      const term = asTerm((await post(`${path}/undo`, { who })).term);
       merge(term);
       front(list.find(term.key));
       toast(`Undone: ${term.text}`);
       count();
     } catch (error) {
-      failed(error);
+      if (error.status === 404) toast("Nothing of yours is left to undo");
+      else failed(error);
     }
   }
 
@@ -208,7 +205,7 @@ export function reviewing(root, project, route, choose) {
     await box.flush();
     const answer = await bulkAccept(project, summary, who);
     if (!answer) return;
-    toast(`${plural(answer.accepted, "term")} accepted`);
+    toast(`${plural(answer.terms, "term")} accepted`);
     count();
     open(null);
   }
@@ -223,7 +220,7 @@ export function reviewing(root, project, route, choose) {
   async function heard(changes) {
     const keys = new Set();
     for (const change of changes) {
-      const key = String(change.key ?? change.row);
+      const key = String(change.key);
       const term = list.find(key);
       if (term && !term.saving && change.version > term.version) keys.add(key);
     }
@@ -231,7 +228,7 @@ export function reviewing(root, project, route, choose) {
     if (!keys.size) return;
     const mine = shown.term()?.key;
     await refresh([...keys]);
-    const last = changes.filter((change) => String(change.key ?? change.row) === mine).at(-1);
+    const last = changes.filter((change) => String(change.key) === mine).at(-1);
     if (keys.has(mine) && last) {
       const did = last.action === "undo" ? "undid a decision here" : `decided: ${inWords(last.decision)}`;
       view.others(`${last.who} ${did}`);

@@ -16,9 +16,8 @@ export function sync(project, since, heard) {
     asking = true;
     try {
       const answer = await get(`projects/${encodeURIComponent(project)}/changes`, { since: last });
-      const changes = answer.changes ?? answer.events ?? [];
-      last = answer.last ?? answer.version ?? changes.at(-1)?.id ?? last;
-      if (changes.length && !closed) heard(changes, answer);
+      last = answer.last;
+      if (answer.events.length && !closed) heard(answer.events);
     } catch {
       // The next time, perhaps.
     } finally {

@@ -2,21 +2,9 @@
 
 const DECIDED = ["approved", "flagged"];
 
+// Keys are strings, as addresses have them.
 export function asTerm(raw) {
-  const row = raw.row && typeof raw.row === "object" ? raw.row : raw;
-  return {
-    key: String(raw.key ?? row.number ?? raw.row),
-    text: row.text,
-    code: row.code ?? "",
-    count: row.count ?? 1,
-    language: row.language ?? "",
-    context: row.context ?? {},
-    status: raw.status,
-    candidates: raw.candidates ?? [],
-    decision: raw.decision ?? null,
-    flag: raw.flag ?? "",
-    version: raw.version ?? 0,
-  };
+  return { ...raw, key: String(raw.key) };
 }
 
 export function decided(term) {

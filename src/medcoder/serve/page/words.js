@@ -1,10 +1,10 @@
 // Numbers and codes of the service in words.
 
+// How a concept was found: alone, and before the term that it was found by.
 export const STAGES = {
-  exact: "same words",
-  dense: "near in meaning",
-  ngram: "spelt alike",
-  custom: "your own term",
+  exact: ["same words", "same words as"],
+  dense: ["near in meaning", "near in meaning to"],
+  ngram: ["spelt alike", "spelt like"],
 };
 export const STATUSES = {
   review: "To review",
@@ -36,11 +36,12 @@ export function language(tag) {
   }
 }
 
-// Never 100%: nothing that a machine says is certain.
+// Never 0 or 100%: nothing that a machine says is certain.
 export function percent(share) {
   if (share === null || share === undefined) return "–";
   const value = 100 * share;
   if (value >= 99.95) return "> 99.9%";
+  if (value < 0.5) return "< 1%";
   return value >= 95 ? `${value.toFixed(1)}%` : `${Math.round(value)}%`;
 }
 
