@@ -235,6 +235,16 @@ def test_the_summary_has_vocabulary_dimension_and_category():
     assert shown(made, "cui2vec")[:3] == ["108,477", "500", "concept"]
 
 
+def test_two_models_under_one_name_are_told():
+    scores = [score("m", 0.5), score("m", 0.6, bench="psytar", model="fedcba9876543210")]
+    notes = table(scores, "embeddings").notes
+    assert any(
+        note.startswith("Beware: figures of several models have one name: m.") for note in notes
+    )
+    alone = table([scores[0], score("m", 0.6, bench="psytar")], "embeddings").notes
+    assert not any("Beware" in note for note in alone)
+
+
 def test_cases_show_hits_and_answers_beside_the_quoted_ones():
     scores = [score("m", 12.0, bench="cases", split="dorsalgia", metric="hits", n=15, width=0)]
     answers = {

@@ -102,7 +102,7 @@ class Prediction(NamedTuple):
     concepts: tuple[str, ...]  # predicted, best first
     names: tuple[str, ...]
     scores: tuple[float, ...]
-    seen: bool  # is a term of the training graph, verbatim but for case and spacing
+    seen: bool  # is a term of the training graph, but for case, accents and punctuation
 
 
 @dataclass

@@ -57,9 +57,7 @@ def add_scores(path: Path, scores: Iterable[Score]) -> None:
     with _locked(path):
         kept = [score for score in read_scores(path) if (score.embedding, score.bench) not in again]
         partial = path.with_name(f".{path.name}.{os.getpid()}")
-        text = "".join(
-            json.dumps(asdict(score), ensure_ascii=False) + "\n" for score in kept + new
-        )
+        text = "".join(json.dumps(asdict(score), ensure_ascii=False) + "\n" for score in kept + new)
         with partial.open("w", encoding="utf-8") as file:
             file.write(text)
             file.flush()

@@ -26,7 +26,7 @@ def heat_map(
     if not some:
         raise UsageError(
             f"there are no scores {metric!r} of {bench!r} by language and corpus. "
-            f"Make them with: medcoder bench run --bench {bench}"
+            f"Make them with: medcoder bench run --benches {bench}"
         )
     cells = [_cells(entry, bench, metric) for entry in some]
     languages = sorted({language for of in cells for language, _ in of})

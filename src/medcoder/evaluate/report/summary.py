@@ -12,6 +12,11 @@ from medcoder.evaluate.scores import Score
 
 _COLUMNS = ("Vocabulary", "Dimension", "Category", "Pooling", "Known", "Fingerprint")
 
+_MIXED = (
+    "Beware: figures of several models have one name: {}. The fingerprint is that of one. "
+    "Run all benches of the model again, or give each model a name of its own."
+)
+
 
 def summary(scores: Iterable[Score]) -> Table:
     """The appendix's table of embeddings, for those measured and those quoted."""
@@ -20,6 +25,7 @@ def summary(scores: Iterable[Score]) -> Table:
         named.setdefault(score.embedding, []).append(score)
     order = sorted(named.items(), key=lambda pair: _place(pair[1][0].kind))
     rows = [_row(name, some) for name, some in order]
+    mixed = [name for name, some in named.items() if len({score.model for score in some}) > 1]
     rows += [
         Row(row.name, words(*row.values, row.kind, "", "", ""), "quoted") for row in quoted.SUMMARY
     ]
@@ -31,6 +37,7 @@ def summary(scores: Iterable[Score]) -> Table:
         notes=(
             "Vocabulary: words, concepts or tokens that have a vector of their own. "
             "Known: share of the items that the embedding had a vector for, lowest of all benches.",
+            *([_MIXED.format(", ".join(mixed))] if mixed else []),
             f"Quoted rows: {quoted.CITATION}, as printed.",
         ),
         words=True,
