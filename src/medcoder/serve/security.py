@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -54,14 +55,18 @@ class Guard:
             await send(message)
 
         limit = self._limit(scope["path"])
-        refused = self._refused(headers, guarded) or _too_long(headers, limit)
+        refused = self._refused(headers, guarded)
+        if refused is None and _length(headers) > limit.bytes:
+            refused = limit.refused()
         if refused is not None:
             await refused.reply()(scope, receive, send_with_headers)
             return
         await self._app(scope, _counted(receive, limit), send_with_headers)
 
-    def _limit(self, path: str) -> int:
-        return self._settings.upload + _ROOM if path == _UPLOADS else self._settings.body
+    def _limit(self, path: str) -> _Limit:
+        if path == _UPLOADS:
+            return _Limit(self._settings.upload + _ROOM, self._settings.upload)
+        return _Limit(self._settings.body, self._settings.body)
 
     def _refused(self, headers: Headers, guarded: bool) -> Refused | None:
         host = headers.get("host", "")
@@ -89,16 +94,23 @@ class Guard:
         )  # fmt: skip
 
 
-def too_large(limit: int) -> Refused:
-    return Refused(413, "too_large", f"the request is larger than {limit:,} bytes", limit=limit)
+class _Limit(NamedTuple):
+    """Of the body of a request."""
+
+    bytes: int  # that are read
+    told: int  # what a reply says: of a form, what its file may have
+
+    def refused(self) -> Refused:
+        message = f"the request is larger than {self.told:,} bytes"
+        return Refused(413, "too_large", message, limit=self.told)
 
 
-def _too_long(headers: Headers, limit: int) -> Refused | None:
+def _length(headers: Headers) -> int:
     said = headers.get("content-length", "0")
-    return too_large(limit) if said.isdigit() and int(said) > limit else None
+    return int(said) if said.isdigit() else 0
 
 
-def _counted(receive: Receive, limit: int) -> Receive:
+def _counted(receive: Receive, limit: _Limit) -> Receive:
     """Bodies that do not say how long they are, are counted as they come."""
     read = 0
 
@@ -106,8 +118,8 @@ def _counted(receive: Receive, limit: int) -> Receive:
         nonlocal read
         message = await receive()
         read += len(message.get("body", b""))
-        if read > limit:
-            raise too_large(limit)
+        if read > limit.bytes:
+            raise limit.refused()
         return message
 
     return counted

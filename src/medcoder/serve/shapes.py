@@ -123,8 +123,17 @@ class Answers(BaseModel):
     answers: list[AnswerOf]
 
 
+class TypeOf(BaseModel):
+    id: str
+    name: str
+
+
+class TypedMatch(MatchOf):
+    types: list[TypeOf]
+
+
 class Found(BaseModel):
-    matches: list[MatchOf]
+    matches: list[TypedMatch]
     accepted: bool
     threshold: float
 
@@ -132,11 +141,6 @@ class Found(BaseModel):
 class Embedded(BaseModel):
     width: int
     vectors: list[list[float]]
-
-
-class TypeOf(BaseModel):
-    id: str
-    name: str
 
 
 class NameOf(BaseModel):

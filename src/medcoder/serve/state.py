@@ -45,7 +45,8 @@ class Serving:
         projects: dict[str, Path],
         settings: Settings,
     ) -> None:
-        self._source, self._engine = normalizer, None if callable(normalizer) else Engine(normalizer)
+        self._source = normalizer
+        self._engine = None if callable(normalizer) else Engine(normalizer)
         self.folder, self.settings, self.metrics = folder, settings, Metrics()
         self._given = projects
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -76,6 +76,11 @@ class Uploads:
         said = json.loads(described.read_text(encoding="utf-8"))
         return Upload(number, self._folder / said["file"], said["name"], said["reading"])
 
+    def last(self) -> str | None:
+        """The id of the last one."""
+        kept = self._kept()
+        return kept[0].stem if kept else None
+
     def _write(self, stream: IO[bytes], file: Path) -> None:
         written, limit = 0, self._settings.upload
         with file.open("xb") as out:
@@ -103,12 +108,16 @@ class Uploads:
 
     def _forget_old(self) -> None:
         with self._lock:
-            kept = sorted(
-                self._folder.glob("*.json"), key=lambda file: file.stat().st_mtime, reverse=True
-            )
-            for described in kept[self._settings.uploads :]:
+            for described in self._kept()[self._settings.uploads :]:
                 for file in self._folder.glob(f"{described.stem}.*"):
                     file.unlink(missing_ok=True)
+
+    def _kept(self) -> list[Path]:
+        """What describes each, the last first."""
+        found = [
+            (file.stat().st_mtime_ns, file) for file in self._folder.glob("[0-9a-f]*.json")
+        ]  # fmt: skip
+        return [file for _, file in sorted(found, reverse=True)]
 
 
 def shown(name: str) -> str:
@@ -127,13 +136,13 @@ def preview(table: Table) -> list[list[str]]:
 
 
 def _opened(upload: Upload) -> tuple[Upload, Table]:
+    ending = upload.file.suffix
     try:
         table = upload.table()
         for delimiter in _LIKELY:  # a CSV of a country where the comma is in numbers
-            if upload.file.suffix == ".csv" and len(table.header) == 1:
-                if delimiter in table.header[0]:
-                    upload = upload._replace(reading=upload.reading | {"delimiter": delimiter})
-                    table = upload.table()
+            if ending == ".csv" and len(table.header) == 1 and delimiter in table.header[0]:
+                upload = upload._replace(reading=upload.reading | {"delimiter": delimiter})
+                table = upload.table()
         preview(table)
     except InputError as error:
         raise Refused(422, "bad_input", of_input(error)) from error

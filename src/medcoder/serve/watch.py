@@ -12,6 +12,7 @@ from medcoder.serve.metrics import Metrics
 from medcoder.serve.refusals import Refused
 
 LOGGER = logging.getLogger("medcoder.serve")
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _OTHER = "other"  # addresses that lead nowhere: anything may stand in them
 
 
@@ -41,12 +42,12 @@ class Watch:
         except Exception as error:
             LOGGER.error("%s", told(error))
             if not status:
-                failed = Refused(500, "internal", "something went wrong in the service: see its log")
+                failed = Refused(500, "internal", "something went wrong: the log says where")
                 await failed.reply()(scope, receive, watched)
         finally:
             seconds = time.perf_counter() - start
             route = getattr(scope.get("route"), "path", _OTHER) or _OTHER
-            method = scope["method"] if route != _OTHER else _OTHER
+            method = scope["method"] if scope["method"] in _METHODS else _OTHER
             self._metrics.request(method, route, status, seconds)
             LOGGER.info("%s %s %d %.1f ms", method, route, status, 1000 * seconds)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from medcoder.serve.routes import concepts, export, health, jobs, lookup, review
+from medcoder.serve.routes import concepts, export, health, jobs, lookup, reference, review
 
 ROUTERS = (
     lookup.router,
@@ -11,4 +11,5 @@ ROUTERS = (
     review.router,
     export.router,
     health.router,
+    reference.router,
 )

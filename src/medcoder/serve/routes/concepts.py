@@ -62,7 +62,10 @@ def neighbours(
     names = [name, *(one.name for one in near)]
     vectors = engine.call(lambda: normalizer.encoder.encode(names))
     places = projected(vectors).tolist()
-    found = [(id, name, 1.0), *((one.concept, one.name, one.cosine or 0.0) for one in near)]
+    found = [
+        (id, name, 1.0),
+        *((one.concept, one.name, min(one.cosine or 0.0, 1.0)) for one in near),
+    ]
     return {
         "concept": id,
         "neighbours": [
@@ -81,7 +84,7 @@ def filters(request: Request) -> Any:
         np.bincount(kg.terms.info[:, column], minlength=len(names)).tolist()
         for column, names in ((0, kg.languages), (1, kg.vocabularies))
     )
-    counts = Counter({number: count for number, count in enumerate(types)})
+    counts = Counter(dict(enumerate(types)))
     return {
         "types": [
             kg.types[number]._asdict() | {"count": count} for number, count in counts.most_common()

@@ -17,10 +17,13 @@ from medcoder.serve.refusals import Refused, of_input, plain
 from medcoder.serve.routes.common import ProjectId, failures
 from medcoder.serve.shapes import Formats
 from medcoder.serve.state import serving
+from medcoder.serve.uploads import shown
 
 router = APIRouter(prefix="/v1", tags=["export"])
 NOTES = "X-Medcoder-Notes"
 _LONGEST = 4000  # characters of a header
+_BYTES = "application/octet-stream"
+_FILE = f"The file; {NOTES} lists what it does not hold, as JSON with percent signs encoded."
 
 
 @router.get("/exports", response_model=Formats, responses=failures())
@@ -32,10 +35,8 @@ def formats(request: Request) -> Any:
 @router.get(
     "/projects/{project}/exports/{format}",
     response_class=FileResponse,
-    responses=failures(404)
-    | {200: {"description": "The file; a header has notes on what it does not hold, as JSON.",
-             "content": {"application/octet-stream": {}}}},
-)  # fmt: skip
+    responses=failures(404) | {200: {"description": _FILE, "content": {_BYTES: {}}}},
+)
 def download(
     request: Request,
     project: ProjectId,
@@ -61,10 +62,16 @@ def download(
             raise Refused(422, "not_exported", of_input(error)) from error
         except UsageError as error:
             raise Refused(422, "not_exported", plain(str(error))) from error
-    said = json.dumps(notes)
+    said = _written(notes)
     if len(said) > _LONGEST:
-        said = json.dumps([f"{len(notes)} notes: see `medcoder map export`"])
+        said = _written([f"{len(notes)} notes: see `medcoder map export`"])
+    name = Path(shown(state.name_of(project))).stem
     return FileResponse(
-        file, media_type="application/octet-stream", filename=f"{project}{ENDINGS[format]}",
+        file, media_type=_BYTES, filename=f"{name}{ENDINGS[format]}",
         headers={NOTES: said}, background=BackgroundTask(Path.unlink, file, missing_ok=True),
     )  # fmt: skip
+
+
+def _written(notes: list[str]) -> str:
+    """JSON in ASCII that survives being taken for percent-encoded, as readers of headers do."""
+    return json.dumps(notes).replace("%", "%25")

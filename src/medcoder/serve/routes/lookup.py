@@ -39,10 +39,15 @@ async def search(
 ) -> Any:
     """Candidates for a string as it is typed, accepted or not."""
     options = Options(top, *map(tuple, (types, vocabularies, languages)))
-    [found] = await serving(request).answers.ask([q], options)
+    state = serving(request)
+    [found] = await state.answers.ask([q], options)
+    kg = state.normalizer.kg
     return JSONResponse(
         {
-            "matches": [match(one) for one in found.candidates],
+            "matches": [
+                match(one) | {"types": [kind._asdict() for kind in kg.types_of(one.concept)]}
+                for one in found.candidates
+            ],
             "accepted": bool(found.matches),
             "threshold": found.threshold,
         }

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 
+from medcoder.errors import NotFound
 from medcoder.mapping import Project
 from medcoder.mapping.base import Status
 from medcoder.mapping.queue import Order, accept, changes, last_change, page
@@ -106,12 +107,13 @@ def undo(request: Request, project: ProjectId, key: Key, asked: shapes.Undo) -> 
 def undo_last(request: Request, project: ProjectId, asked: shapes.Undo) -> Any:
     """Undo the last decision of somebody that stands."""
     with serving(request).open(project) as opened:
-        return _undone(opened, None, asked)
+        try:
+            return _undone(opened, None, asked)
+        except NotFound as error:
+            raise _nothing_to_undo() from error
 
 
-@router.get(
-    "/{project}/terms/{key}/history", response_model=shapes.Events, responses=failures(404)
-)
+@router.get("/{project}/terms/{key}/history", response_model=shapes.Events, responses=failures(404))
 def history(request: Request, project: ProjectId, key: Key) -> Any:
     """What was decided, undone and flagged on a term, oldest first."""
     with serving(request).open(project) as opened:
@@ -173,4 +175,4 @@ def _undone(project: Project, key: int | None, asked: shapes.Undo) -> dict[str, 
 
 
 def _nothing_to_undo() -> Refused:
-    return Refused(409, "nothing_to_undo", "nothing is decided on this term")
+    return Refused(409, "nothing_to_undo", "there is no decision to undo")

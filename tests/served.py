@@ -1,0 +1,70 @@
+"""Applications of the small index for tests, in this process and as a server."""
+
+import contextlib
+import socket
+import threading
+import time
+
+import uvicorn
+from fastapi.testclient import TestClient
+
+from medcoder import Normalizer
+from medcoder.serve import make_app
+
+HERE = "http://127.0.0.1"
+TABLE = b"id,text,n\n1,heart attack,3\n2,fever cold,2\n3,zzz qqq,1\n4,heart attack,5\n"
+
+
+def made(index, folder, **options):
+    normalizer = options.pop("normalizer", None) or Normalizer.load(index)
+    return make_app(normalizer, folder=folder, **options)
+
+
+@contextlib.contextmanager
+def client(app, **options):
+    """Requests to an application without a network."""
+    with TestClient(app, base_url=HERE, raise_server_exceptions=True, **options) as found:
+        until(lambda: found.get("/readyz").status_code == 200)
+        yield found
+
+
+@contextlib.contextmanager
+def running(app):
+    """The address of a server in a thread."""
+    config = uvicorn.Config(app, port=0, log_level="warning", access_log=False)
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            until(lambda: server.started)
+            yield f"{HERE}:{listening.getsockname()[1]}", server
+        finally:
+            server.should_exit = True
+            thread.join(30)
+            assert not thread.is_alive()
+
+
+def until(true, seconds=30):
+    """Wait for something that will be true soon."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not come true"
+        time.sleep(0.01)
+
+
+def upload(client, content=TABLE, name="ward.csv", **query):
+    return client.post("/v1/uploads", files={"file": (name, content)}, params=query)
+
+
+def map_it(client, **options):
+    """The id of the project that a table was mapped to."""
+    sent = upload(client).json()["upload"]
+    wanted = {"upload": sent, "column": "text", "code": "id", "count": "n"} | options
+    job = client.post("/v1/map", json=wanted).json()
+    return finished(client, job["id"])["project"]
+
+
+def finished(client, job):
+    until(lambda: client.get(f"/v1/jobs/{job}").json()["state"] not in ("waiting", "running"))
+    return client.get(f"/v1/jobs/{job}").json()
