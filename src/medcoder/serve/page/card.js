@@ -118,7 +118,9 @@ export function card(place, project, acts) {
   }
 
   function focus() {
-    place.querySelector("h1")?.focus({ preventScroll: true });
+    const heading = place.querySelector("h1");
+    heading?.focus({ preventScroll: true });
+    if (heading?.getBoundingClientRect().top < 0) heading.scrollIntoView(); // below it on a phone
   }
 
   return {

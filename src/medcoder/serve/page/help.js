@@ -2,6 +2,7 @@
 
 import { ask } from "./dialog.js";
 import { h, key } from "./dom.js";
+import { keep, recall } from "./kept.js";
 
 const KEYS = {
   look: [
@@ -27,6 +28,10 @@ const KEYS = {
 
 export function showKeys(view) {
   const rows = [...(KEYS[view] ?? []), [["?"], "These keys"]];
-  return ask("Keys", () => h("dl", { class: "keys" },
-    rows.map(([keys, what]) => [h("dt", {}, keys.map((one) => (one === "…" ? " … " : key(one)))), h("dd", {}, what)])));
+  const on = h("input", { type: "checkbox", onchange: () => keep("keys", on.checked ? null : false) });
+  on.checked = recall("keys", true) !== false;
+  return ask("Keys", () => h("div", { class: "stack" },
+    h("dl", { class: "keys" },
+      rows.map(([keys, what]) => [h("dt", {}, keys.map((one) => (one === "…" ? " … " : key(one)))), h("dd", {}, what)])),
+    h("label", { class: "row" }, on, "Single keys act")));
 }

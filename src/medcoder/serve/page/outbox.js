@@ -37,6 +37,10 @@ export function outbox({ saved, stale, refused, changed }) {
       let told;
       try {
         const answer = await post(`projects/${encodeURIComponent(entry.project)}/terms/${entry.key}/decision`, entry.body);
+        // A second thought on the same term was about this version, not about that of somebody else.
+        for (const later of entries.slice(1)) {
+          if (later.project === entry.project && later.key === entry.key) later.body.expected_version = answer.version;
+        }
         told = () => saved(entry, answer);
       } catch (error) {
         if (error.status === 0 || error.status >= 500 || error.status === 401) {

@@ -4,13 +4,12 @@ import { searchAnother } from "./another.js";
 import { get, post } from "./api.js";
 import { bulkAccept } from "./bulk.js";
 import { card } from "./card.js";
-import { isOpen } from "./dialog.js";
 import { say } from "./dom.js";
 import { frame } from "./frame.js";
 import { showHistory } from "./history.js";
-import { typing } from "./keys.js";
 import { outbox } from "./outbox.js";
 import { queue } from "./queue.js";
+import { reviewKeys } from "./reviewkeys.js";
 import { go, replace, write } from "./route.js";
 import { choose as chooseVersion } from "./stale.js";
 import { sync } from "./sync.js";
@@ -18,6 +17,8 @@ import { asTerm, inWords } from "./terms.js";
 import { failed, toast } from "./toast.js";
 import { askWho } from "./who.js";
 import { plural } from "./words.js";
+
+const MANY = 20; // terms that change at once before the list is read anew
 
 export function reviewing(root, project, route, choose) {
   const path = `projects/${encodeURIComponent(project)}`;
@@ -181,6 +182,10 @@ export function reviewing(root, project, route, choose) {
     if (!who) return;
     try {
       await box.flush();
+      if (box.waiting().length) {
+        toast("Decisions wait to be saved. Undo works when the service answers again");
+        return;
+      }
       const term = asTerm((await post(`${path}/undo`, { who })).term);
       merge(term);
       front(list.find(term.key));
@@ -227,6 +232,10 @@ export function reviewing(root, project, route, choose) {
     count();
     if (!keys.size) return;
     const mine = shown.term()?.key;
+    if (keys.size > MANY) {
+      await open(mine);
+      return;
+    }
     await refresh([...keys]);
     const last = changes.filter((change) => String(change.key) === mine).at(-1);
     if (keys.has(mine) && last) {
@@ -270,30 +279,17 @@ export function reviewing(root, project, route, choose) {
     }
   }
 
-  function onkey(event) {
-    if (typing(event) || isOpen() || event.repeat) return;
-    const term = shown.term();
-    const digit = Number(event.key);
-    const acts = {
-      n: () => decide(null), "/": another, u: undo, b: bulk, h: history, j: () => step(1), k: () => step(-1),
-      ArrowDown: () => step(1), ArrowUp: () => step(-1), c: () => shown.writeNote(), e: () => say(shown.nextEquivalence()),
-      o: () => term?.candidates[0] && go(write("look", [], { q: term.text, c: term.candidates[0].concept })),
-    };
-    let act = Object.hasOwn(acts, event.key) ? acts[event.key] : null;
-    if (digit >= 1 && digit <= 5) act = () => term?.candidates[digit - 1] && decide(term.candidates[digit - 1]);
-    if (event.target.matches?.("input[type=radio]") && event.key.startsWith("Arrow")) return;
-    if (!act || (!term && !["u", "b"].includes(event.key))) return;
-    event.preventDefault();
-    act();
-  }
-
-  document.addEventListener("keydown", onkey);
+  const stopKeys = reviewKeys({
+    term: shown.term, decide, another, undo, bulk, history, step,
+    note: shown.writeNote, equivalence: () => say(shown.nextEquivalence()),
+    open: (candidate) => go(write("look", [], { q: shown.term().text, c: candidate.concept })),
+  });
   start();
   return {
     project, update,
     close: () => {
       closed = true;
-      document.removeEventListener("keydown", onkey);
+      stopKeys();
       watch?.close();
       box.close();
     },
