@@ -19,7 +19,9 @@ from medcoder.ingest import ingest
 from medcoder.kg import KG
 from medcoder.normalize import build as building
 from medcoder.normalize.build import build
+from medcoder.runtime import shipped
 from medcoder.runtime.onnx import OnnxEncoder
+from medcoder.sources import open_source
 from medcoder.vectors import ROWS
 from medcoder.vectors.embed import embed
 from terminal import left_in
@@ -98,6 +100,33 @@ def test_a_calibration_can_be_taken_over(
         Normalizer.load(tmp_path / "a.index").calibration()
         == Normalizer.load(many_index).calibration()
     )
+
+
+def test_a_list_of_single_names_takes_the_calibration_of_the_embedded_graph(
+    many_kg, bag, calibration, tmp_path, monkeypatch
+):
+    """It has no synonyms to hide, so that it would teach to trust nothing but equal strings."""
+    table = tmp_path / "terms.tsv"
+    table.write_text("concept\tterm\n" + "".join(f"L:{n}\tname {n}\n" for n in range(300)))
+    ingest([open_source(f"table={table}")], tmp_path / "single.kg")
+    single = KG.open(tmp_path / "single.kg")
+    asked = []
+    monkeypatch.setattr(building, "shipped_calibration", lambda fp: asked.append(fp) or calibration)
+    monkeypatch.setattr(building, "_SYNONYMS", 10)
+    made = {}
+    for name, graph in (("single", single), ("many", many_kg)):
+        build(graph, bag, tmp_path / f"{name}.index")
+        made[name] = json.loads((tmp_path / f"{name}.index" / META).read_text())["calibrated"]
+    assert made == {"single": "embedded graph", "many": "graph"}
+    assert asked == [bag.fingerprint]
+    assert (tmp_path / "single.index" / "calibration.json").read_bytes() == calibration.read_bytes()
+
+
+def test_a_shipped_model_has_a_calibration_and_others_have_none():
+    folder = shipped()["medcoder-all"]
+    file = building.shipped_calibration(OnnxEncoder.load(folder).fingerprint)
+    assert file == folder.parent / "medcoder-all.open.calibration.json"
+    assert building.shipped_calibration("0" * 32) is None
 
 
 BAD_CALIBRATIONS = {
@@ -261,7 +290,9 @@ import os, signal, sys
 from pathlib import Path
 from medcoder.kg import KG
 from medcoder.normalize import build as building
+from medcoder.runtime import shipped
 from medcoder.runtime.onnx import OnnxEncoder
+from medcoder.sources import open_source
 from medcoder.vectors import embed as embedding
 
 graph, model, path, moment = sys.argv[1:]

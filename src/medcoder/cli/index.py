@@ -129,7 +129,8 @@ def describe(normalizer: Normalizer) -> dict[str, Any]:
         "bytes": sum(entry["size"] for entry in meta["files"].values()),
         "made_by": meta["made_by"],
         "model": {name: value for name, value in encoder.items() if name not in about},
-        "calibration": _calibration(normalizer.calibration()),
+        "calibration": _calibration(normalizer.calibration())
+        | {"from": meta.get("calibrated", "graph")},
     }
 
 
@@ -179,6 +180,8 @@ def _show(entry: dict[str, Any]) -> None:
     at = fitted["at_threshold"]
     line(f"threshold {fitted['threshold']:.3f}: {at['answered']:.1%} answered, "
          f"{at['right']:.1%} of them right")  # fmt: skip
+    if fitted["from"] == "embedded graph":
+        line("too few concepts have a second term: calibrated on the embedded graph instead")
     line(f"expected calibration error {fitted['error']:.3f}")
     _show_precisions(fitted["precision"])
     line((CAVEAT, "dim"))

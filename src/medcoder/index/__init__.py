@@ -21,7 +21,7 @@ INDEXES = Registry(
         "hnsw": "medcoder.index.hnsw:HnswIndex",
     },
 )
-_EXACT_UP_TO = 200_000  # rows that one query reads in some 50 ms
+_EXACT_UP_TO = 30_000  # rows that one query reads in some 5 ms
 
 
 def choose(rows: int) -> str:

@@ -24,7 +24,7 @@ from medcoder.vectors import Vectors, widen
 
 _FILE = "ivf.faiss"
 _TRAINED_ON = 48  # rows for each list
-_PROBED = 128  # lists read for a query
+_PROBED, _COMPARED = 128, 12_500  # lists read for a query at least, and rows in them
 _BREADTH = 256  # of the search for those lists
 _OVER = 4  # candidates rescored for each row asked for
 _AT_LEAST = 64  # candidates rescored
@@ -110,7 +110,8 @@ class IvfIndex:
     def _near(self, part: _Part, queries: Floats, size: int) -> Found:
         """Candidates from the lists nearest to each query."""
         lists: int = self._index.nlist
-        probed = min(max(_PROBED, math.ceil(_OVER * size * lists / part.among)), lists)
+        rows = max(_COMPARED * part.among // len(self._vectors), _OVER * size)
+        probed = min(max(_PROBED, math.ceil(rows * lists / part.among)), lists)
         if part.mask is None and probed < lists:
             parameters = faiss.SearchParametersIVF(nprobe=probed)
             return Found(*self._index.search(queries, size, params=parameters))

@@ -12,9 +12,11 @@ import shutil
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from medcoder.artefact import check_free, create, open_artefact, write_json
+import numpy as np
+
+from medcoder.artefact import check_free, create, fingerprint, open_artefact, write_json
 from medcoder.errors import ArtefactError
 from medcoder.index import INDEXES, build_index, choose, open_index
 from medcoder.kg import KG
@@ -23,6 +25,7 @@ from medcoder.normalize.candidates import Candidates, Fusion
 from medcoder.normalize.drawn import calibrate
 from medcoder.normalize.grams import Grams, build_grams
 from medcoder.normalize.overlay import Overlay
+from medcoder.runtime import shipped
 from medcoder.runtime.onnx import OnnxEncoder
 from medcoder.vectors import Vectors
 from medcoder.vectors.embed import embed
@@ -35,6 +38,8 @@ CALIBRATION = "calibration.json"
 KG_PART, ENCODER, VECTORS, SEARCH, GRAMS = "kg", "encoder", "vectors", "search", "grams"
 Progress = Callable[[str, int, int], None]
 _QUERIES = 4000  # that calibration draws from the graph
+_SYNONYMS = 200  # concepts with two terms or more that it takes to learn from hidden ones
+Calibrated = Literal["graph", "given", "embedded graph"]
 
 
 def build(
@@ -54,12 +59,18 @@ def build(
     kind: "exact", "ivf" or "hnsw"; by default what suits the number of terms
     vectors: of this graph by this encoder; made here if not given, and resumed if interrupted
     known: vectors by this encoder that spare encoding the strings in them
-    calibration: a file of an index of the same graph and encoder, instead of fitting one
+    calibration: a file of an index of the same graph and encoder, instead of fitting one. Where
+        hardly a concept has a second term to hide, a shipped model takes that of the embedded
+        graph: how sure to be of a synonym cannot be learnt from a list of single names
     """
     path = Path(path).absolute()
     if kind is not None and kind not in INDEXES:
         INDEXES.load(kind)  # says which there are
     check_free(path, kind=KIND, overwrite=overwrite)
+    calibrated: Calibrated = "graph" if calibration is None else "given"
+    if calibration is None and np.count_nonzero(np.diff(kg.terms.first) > 1) < _SYNONYMS:
+        calibration = shipped_calibration(encoder.fingerprint)
+        calibrated = "graph" if calibration is None else "embedded graph"
     if calibration is not None:
         read_calibration(calibration)
     report = progress or (lambda what, done, total: None)
@@ -94,6 +105,7 @@ def build(
         draft.meta |= {
             "made_by": f"medcoder {version('medcoder')}",
             "index": kind,
+            "calibrated": calibrated,
             "concepts": len(kg),
             "terms": len(kg.terms),
             "rows": len(vectors),
@@ -101,6 +113,15 @@ def build(
         }
     if unfinished.exists():
         shutil.rmtree(unfinished)
+
+
+def shipped_calibration(encoder: str) -> Path | None:
+    """That of a shipped model and the embedded graph, by the fingerprint of the encoder."""
+    for name, folder in shipped().items():
+        file = folder.parent / f"{name}.open.calibration.json"
+        if file.exists() and fingerprint(folder, kind="encoder") == encoder:
+            return file
+    return None
 
 
 def open_parts(path: Path) -> tuple[dict[str, Any], KG, Vectors]:

@@ -23,9 +23,10 @@ from medcoder.text import fold
 _BUCKETS = 1 << 18  # trigrams are told apart by 18 bits of a hash
 _FIRST, _ROWS, _NORMS = "gram.first", "gram.rows", "row.norm"
 _WORDS, _COUNTS = "word.hash", "word.count"
-_BUDGET = 1 << 19  # entries of the lists that one query reads
+_BUDGET = 1 << 16  # entries of the lists that one query reads
 _LONGEST = 512  # letters of a string that count
 _DENSE = 1 << 21  # rows up to which a score for each is cheaper than sorting those found
+_HIGH = 0.15  # part of the largest value above which most of what is asked for lies
 _MIX = np.array([0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D], np.uint64)
 
 Buckets = npt.NDArray[np.int64]
@@ -121,6 +122,7 @@ class Grams:
         self._first = open_array(folder, _FIRST, "int64")
         self._lists = open_array(folder, _ROWS, "uint32")
         self._norms = open_array(folder, _NORMS, "float32")
+        self._divisors = np.where(self._norms > 0, self._norms, np.inf)  # a row without trigrams
         self._words = open_array(folder, _WORDS, "uint64")
         self._word_counts = open_array(folder, _COUNTS, "uint32")
         self._counts = np.diff(self._first)
@@ -147,9 +149,7 @@ class Grams:
         if allowed is not None:
             keep = allowed[found]
             found, weights = found[keep], weights[keep]
-        rows, sums = self._summed(found, weights)
-        best = _largest(sums / self._norms[rows], 4 * k)
-        rows, sums = rows[best].astype(np.int64), sums[best]
+        rows, sums = self._best(found, weights, 4 * k)
         if len(chosen) < len(wanted):
             sums = sums + self._left_out(rare_first[len(chosen) :], rows)
         own = np.sqrt((self._query_idf(text) ** 2).sum())
@@ -171,12 +171,13 @@ class Grams:
     def similarity(self, text: str, others: Sequence[str]) -> npt.NDArray[np.float32]:
         """The similarity of a text with each of some others."""
         mine = grams(text)
-        weights = self._idf[mine] ** 2
-        own = np.sqrt(weights.sum())
+        weights = np.zeros(_BUCKETS)
+        weights[mine] = self._idf[mine] ** 2
+        own = np.sqrt(weights[mine].sum())
         scores = np.zeros(len(others), np.float32)
         for place, other in enumerate(others):
             theirs = grams(other)
-            shared = weights[np.isin(mine, theirs, assume_unique=True)].sum()
+            shared = weights[theirs].sum()
             if shared:
                 scores[place] = shared / (own * np.sqrt((self._idf[theirs] ** 2).sum()))
         return scores
@@ -184,17 +185,19 @@ class Grams:
     def _query_idf(self, text: str) -> npt.NDArray[np.float64]:
         return self._idf[grams(text)]
 
-    def _summed(
-        self, found: npt.NDArray[Any], weights: npt.NDArray[np.float64]
-    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
-        """Rows, and the sum of the weights of each."""
+    def _best(
+        self, found: npt.NDArray[Any], weights: npt.NDArray[np.float64], count: int
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """The most similar of the rows that were found, and the sum of the weights of each."""
         if len(self._norms) <= _DENSE:
             every: npt.NDArray[Any] = np.bincount(found, weights, minlength=len(self._norms))
-            rows = np.flatnonzero(every)
+            rows = _largest(every / self._divisors, count)
+            rows = rows[every[rows] > 0]
             return rows, every[rows]
-        rows, inverse = np.unique(found, return_inverse=True)
+        distinct, inverse = np.unique(found, return_inverse=True)
         sums: npt.NDArray[Any] = np.bincount(inverse, weights)
-        return rows, sums
+        best = _largest(sums / self._norms[distinct], count)
+        return distinct[best].astype(np.int64), sums[best]
 
     def _left_out(self, unread: Buckets, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """What the lists that were not read add to the sums of some rows."""
@@ -207,8 +210,12 @@ class Grams:
         return sums
 
 
-def _largest(values: npt.NDArray[np.float64], count: int) -> npt.NDArray[np.intp]:
+def _largest(values: npt.NDArray[np.float64], count: int) -> npt.NDArray[np.int64]:
     """Places of the largest values, with all that equal the last of them."""
-    if len(values) <= count:
-        return np.arange(len(values))
-    return np.flatnonzero(values >= np.partition(values, -count)[-count])
+    places: npt.NDArray[np.int64] = np.arange(len(values))
+    if len(values) > count:
+        high = np.flatnonzero(values >= _HIGH * values.max())  # few, and mostly enough of them
+        if len(high) >= count:
+            places, values = high, values[high]
+        places = places[values >= np.partition(values, -count)[-count]]
+    return places

@@ -10,7 +10,7 @@ from medcoder.artefact import fingerprint
 from medcoder.default import REMEDY, default_kg, home
 from medcoder.errors import ArtefactError, UsageError
 from medcoder.kg import KG
-from medcoder.normalize.build import VERSION, Progress, build
+from medcoder.normalize.build import VERSION, Progress, build, shipped_calibration
 from medcoder.runtime import shipped
 from medcoder.runtime.onnx import OnnxEncoder
 from medcoder.vectors.embed import embed
@@ -18,7 +18,7 @@ from medcoder.vectors.seed import open_seed
 
 DEFAULT_MODEL = "medcoder-all"
 TERMS = "terms.tsv"
-_SEED, _CALIBRATION = "open.vectors.safetensors", "open.calibration.json"
+_SEED = "open.vectors.safetensors"
 
 
 def default_model() -> Path:
@@ -54,17 +54,13 @@ def default_index(progress: Progress | None = None) -> Path:
 
 
 def _build(path: Path, graph: Path, folder: Path, progress: Progress | None) -> None:
-    files = (
-        folder.parent / f"{DEFAULT_MODEL}.{_SEED}",
-        folder.parent / f"{DEFAULT_MODEL}.{_CALIBRATION}",
-    )
-    seed, calibration = (file if file.exists() else None for file in files)
+    seed = folder.parent / f"{DEFAULT_MODEL}.{_SEED}"
     kg, encoder = KG.open(graph), OnnxEncoder.load(folder)
     # Of this process alone: on a fresh machine, several may start at once.
     place = path.with_name(f".{path.name}.{os.getpid()}.vectors")
     try:
         vectors = embed(
-            kg, encoder, place, known=[open_seed(seed)] if seed else [], progress=progress
+            kg, encoder, place, known=[open_seed(seed)] if seed.exists() else [], progress=progress
         )
         build(
             kg,
@@ -72,7 +68,7 @@ def _build(path: Path, graph: Path, folder: Path, progress: Progress | None) -> 
             path,
             kind="exact",
             vectors=vectors,
-            calibration=calibration,
+            calibration=shipped_calibration(encoder.fingerprint),
             progress=progress,
         )
     finally:
