@@ -67,7 +67,7 @@ class People:
         """A window of somebody who has said who they are; an error in it is one of the test."""
         context = self._browser.new_context(
             viewport={"width": width, "height": height}, color_scheme=scheme,
-            base_url=address or self.address, accept_downloads=True,
+            base_url=address or self.address, accept_downloads=True, reduced_motion="reduce",
         )  # fmt: skip
         context.set_default_timeout(1000 * SECONDS)
         if name:

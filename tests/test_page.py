@@ -152,11 +152,11 @@ def test_one_walks_along_the_graph_by_keyboard(people, normalizer):
         texts = {term.text for term in kg.terms_of(start)}
         assert set(concept.locator(".synonyms dd > span").all_inner_texts()) == texts
         expect(concept.locator(".plot a")).not_to_have_count(0)
-        expect(concept.locator(".relations dt")).to_have_text(
-            ["finding site of →", "Broader", "Narrower"]
-        )
+        assert sorted(concept.locator(".relations dt").all_inner_texts()) == [
+            "Broader", "Narrower", "finding site of →"
+        ]  # fmt: skip
         name = kg.preferred("C902")
-        link = concept.get_by_role("definition").filter(has_text=name).get_by_role("link").last
+        link = concept.locator(".relations a[href*='c=C902']")
         link.focus()
         page.keyboard.press("Enter")
         expect(concept.get_by_role("heading", level=1)).to_have_text(name)
@@ -241,7 +241,7 @@ def test_review_with_keys(people, projects):
         field = page.get_by_role("combobox", name="Words to look up")
         expect(field).to_be_focused()
         field.fill("common cold")
-        expect(page.get_by_role("option").first).to_contain_text("Common cold")
+        expect(page.locator(".options li").first).to_contain_text("Common cold")
         page.keyboard.press("Enter")
         in_front(page, "cefalea")
         page.keyboard.press("1")
@@ -424,19 +424,19 @@ VIEWS = ("/#/look?q=cold&c=C901", "/#/look", "/#/map", "/#/review/seen", "/#/exp
 
 
 @in_browser
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_view_is_legible_named_and_fits(people, scheme):
-    with people.person(scheme=scheme) as page:
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_view_is_legible_named_and_fits(people, view):
+    with people.person() as page:
+        page.goto(view)
+        expect(page.locator("h1").first).to_be_attached()
+        page.wait_for_load_state("networkidle")
         for width in (380, 900, 1400):
             page.set_viewport_size({"width": width, "height": 800})
-            for view in VIEWS:
-                page.goto("about:blank")
-                page.goto(view)
-                expect(page.locator("h1").first).to_be_attached()
-                page.wait_for_timeout(100)
-                assert page.evaluate("document.documentElement.scrollWidth") <= width, view
-                assert page.evaluate(browser.FAINT) == [], view
-                assert page.evaluate(browser.NAMELESS) == [], view
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.evaluate(browser.NAMELESS) == []
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            assert page.evaluate(browser.FAINT) == []
 
 
 @in_browser
@@ -444,7 +444,7 @@ def test_a_token_is_asked_for(people, normalizer, tmp_path):
     app = made(None, tmp_path, normalizer=normalizer, settings=Settings(token=TOKEN))
     with running(app) as (address, _), people.person(address=address) as page:
         page.goto("/#/look?q=cold")
-        page.get_by_label("Token").fill(TOKEN)
+        page.get_by_role("textbox", name="Token").fill(TOKEN)
         page.keyboard.press("Enter")
         expect(page.locator(".result").first).to_be_visible()
 

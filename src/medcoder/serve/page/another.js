@@ -58,6 +58,9 @@ export function searchAnother(text) {
       } else if (event.key === "Enter" && matches[at]) {
         event.preventDefault();
         close(matches[at]);
+      } else if (event.key === "Escape") {
+        event.preventDefault(); // which would empty the field first
+        close();
       }
     }
 

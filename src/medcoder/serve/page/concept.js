@@ -2,6 +2,7 @@
 
 import { get } from "./api.js";
 import { h, say, term } from "./dom.js";
+import { codes } from "./marks.js";
 import { plot } from "./plot.js";
 import { curie, language, plural } from "./words.js";
 import { toast } from "./toast.js";
@@ -42,7 +43,7 @@ export function conceptPage(place, { link, back }) {
       trail.length > 1 && h("nav", { "aria-label": "The way here" }, h("ol", { class: "trail" }, trail.map((step) =>
         h("li", {}, step.id === concept.id ? h("span", { "aria-current": "page" }, step.name) : h("a", { href: link(step.id) }, step.name))))) || "",
       h("header", { class: "stack" }, heading, facts(concept)),
-      names(concept), relations(concept), near && neighbourhood(concept, near) || "");
+      names(concept), references(concept), relations(concept), near && neighbourhood(concept, near) || "");
     place.scrollTop = 0;
     // Who walks by keyboard stays in the page; who types stays in the field.
     if (inside || drawn !== null && matchMedia("(max-width: 55.99rem)").matches) heading.focus();
@@ -55,16 +56,16 @@ export function conceptPage(place, { link, back }) {
   }
 
   function facts(concept) {
-    const all = concept.codes ?? [];
+    const all = concept.codes;
     const known = new Set(all.map(curie));
     return h("div", { class: "chips" },
       !known.has(concept.id) && copy(concept.id),
       all.slice(0, 20).map((code) => copy(curie(code))),
-      (concept.types ?? []).map((type) => h("span", { class: "chip" }, type.name)));
+      concept.types.map((type) => h("span", { class: "chip" }, type.name)));
   }
 
   function names(concept) {
-    const languages = Object.entries(concept.names ?? {});
+    const languages = Object.entries(concept.names);
     languages.sort(([one], [other]) => (other === "en") - (one === "en") || one.localeCompare(other));
     return h("section", {}, h("h2", {}, "Names"),
       h("dl", { class: "synonyms" }, languages.map(([tag, list]) => {
@@ -82,8 +83,13 @@ export function conceptPage(place, { link, back }) {
       })));
   }
 
+  function references({ xrefs }) {
+    if (!xrefs.length) return "";
+    return h("section", {}, h("h2", {}, "Said to match"), codes(xrefs, 40));
+  }
+
   function relations(concept) {
-    const list = concept.relations ?? [];
+    const list = concept.relations;
     if (!list.length) return "";
     const groups = new Map();
     for (const one of list) {

@@ -13,8 +13,8 @@ const FORMATS = {
   parquet: ["Parquet", "The same with candidates and their scores as nested columns."],
   sssom: ["SSSOM", "A mapping set in the standard of the ontology community."],
   fhir: ["FHIR ConceptMap", "R4, for terminology servers."],
-  omop: ["OMOP", "source_to_concept_map. Needs a terminology made from OMOP."],
-  usagi: ["Usagi", "To go on in Usagi. Needs a terminology made from OMOP."],
+  omop: ["OMOP", "source_to_concept_map. Needs an index of OMOP vocabularies, or a CONCEPT.csv with medcoder map export."],
+  usagi: ["Usagi", "To go on in Usagi. Needs the same as OMOP."],
 };
 
 export function mount(root, route) {
@@ -47,7 +47,7 @@ export function mount(root, route) {
       h("div", { class: "row spread" }, h("h1", {}, "Export"), chooser(all, project, (id) => go(write("export", [id])))),
       h("p", { class: "row soft" }, counts.map(([status, one]) => h("span", {}, h("span", { class: `dot ${status}`, "aria-hidden": "true" }), ` ${STATUSES[status]} ${one.terms}`))),
       open > 0 && h("p", {}, `${plural(open, "term")} ${open === 1 ? "is" : "are"} still open. `, h("a", { href: write("review", [project]) }, "Review")) || "",
-      h("ul", { class: "formats" }, formats.map((one) => format(summary, one))));
+      h("ul", { class: "formats" }, inOrder(formats).map((one) => format(summary, one))));
   }
 
   function format(project, { format: name, ending }) {
@@ -76,6 +76,13 @@ export function mount(root, route) {
 
   update(route);
   return { update, close: () => { closed = true; } };
+}
+
+// As listed above; one that is new comes last.
+function inOrder(formats) {
+  const names = Object.keys(FORMATS);
+  const place = ({ format }) => (names.includes(format) ? names.indexOf(format) : names.length);
+  return [...formats].sort((one, other) => place(one) - place(other));
 }
 
 function notesOf(answer) {

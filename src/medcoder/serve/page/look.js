@@ -84,8 +84,8 @@ export function mount(root, route) {
 
   function result(match) {
     return h("li", {}, h("a", { class: "result", href: here(match.concept), "data-concept": match.concept, onkeydown: fromResult },
-      h("span", { class: "name", dir: "auto" }, match.name), sure(match.confidence),
-      h("span", { class: "why" }, why(match), " ", codes(match.codes), " ",
+      h("span", {}, h("span", { class: "name", dir: "auto" }, match.name), " ", codes(match.codes, 3)), sure(match.confidence),
+      h("span", { class: "why" }, why(match), " ",
         match.types.slice(0, 2).map((type) => [h("span", { class: "chip" }, type.name), " "])),
       h("span", { class: "scores" }, scores(match))));
   }

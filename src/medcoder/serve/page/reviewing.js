@@ -192,7 +192,7 @@ export function reviewing(root, project, route, choose) {
       toast(`Undone: ${term.text}`);
       count();
     } catch (error) {
-      if (error.status === 404) toast("Nothing of yours is left to undo");
+      if (error.detail?.code === "nothing_to_undo") toast("Nothing of yours is left to undo");
       else failed(error);
     }
   }
