@@ -3,9 +3,9 @@
     medcoder map titles.csv --column title --code code --vocabularies ICD10CM --out titles
     python benchmarks/map_precision.py titles --vocabulary ICD10CM --characters 3
 
-A mapping is right if one of the codes of its concept begins like the local code of its row. For each
-promise it says what would be mapped automatically, what the project expects of that, and what share
-of it is right, with the 95% interval of Wilson. Figures go to PROJECT/precision.json.
+A mapping is right if one of the codes of its concept begins like the local code of its row. For
+each promise it says what would be mapped automatically, what the project expects of that, and what
+share of it is right, with the 95% interval of Wilson. Figures go to PROJECT/precision.json.
 """
 
 from __future__ import annotations
@@ -72,9 +72,7 @@ def measure(project: Project, vocabulary: str, characters: int) -> dict[str, Any
     for promised in PROMISES:
         made = promise(project, promised)
         threshold = made["threshold"]
-        some = [
-            ok for one, ok in found if threshold is not None and one.confidence >= threshold
-        ]
+        some = [ok for one, ok in found if threshold is not None and one.confidence >= threshold]
         promises.append(
             {
                 "promised": promised, "threshold": threshold,
@@ -119,8 +117,8 @@ def main() -> None:
     out.write_text(json.dumps(figures, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     answered = figures["answered"]
     print(
-        f"{figures['terms']:,} terms, {answered['terms']:,} answered, {answered['right']:,} of them "
-        f"right; right among the candidates: {figures['right_among_candidates']:,}"
+        f"{figures['terms']:,} terms, {answered['terms']:,} answered, {answered['right']:,} of "
+        f"them right; right among the candidates: {figures['right_among_candidates']:,}"
     )
     print("| promised | automatic | expected | reached | 95% interval |\n|---|---|---|---|---|")
     for one in figures["promises"]:

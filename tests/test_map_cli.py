@@ -219,10 +219,11 @@ def test_mistakes(ward, index, tmp_path):
         ([ward, "--column", "text", "--context", "kind=unit"], 2, "a column can be type"),
         ([ward, "--column", "text", "--vocabularies", "X"], 2, "no vocabulary 'X'"),
         ([tmp_path / "no.csv", "--column", "text"], 3, "does not exist"),
+        ([ward, "--column", "text", "--out", ward], 2, "ward.csv is a file. Name a folder"),
         ([ward, "--column", "text", "--encoding", "x"], 2, "no encoding is called 'x'"),
         ([ward, "--column", "text", "--count", "text"], 3, "the count of data row 1"),
     ):
-        result = medcoder("map", *words, "--out", tmp_path / "out", "--index", index)
+        result = medcoder("map", "--out", tmp_path / "out", *words, "--index", index)
         assert (result.exit_code, message in result.stderr) == (code, True), result.stderr
     for words in (["status"], ["refresh"], ["history"]):
         result = medcoder("map", *words, tmp_path / "none", *(

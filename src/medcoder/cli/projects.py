@@ -223,7 +223,7 @@ def show_status(project: Project, *, as_json: bool, results: Path | None = None)
             f"not restricted by it: {first}"
         )
     if meta["bad_rows"]:
-        line(f"{meta['bad_rows']:,} rows have a wrong number of fields, and are not mapped")
+        line(f"rows with a wrong number of fields, which are not mapped: {meta['bad_rows']:,}")
     if not meta["complete"]:
         line("it is not mapped to its end: run the same command again to go on", console=errors())
     if old:

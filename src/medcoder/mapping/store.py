@@ -48,6 +48,8 @@ class Project:
     def create(cls, path: str | Path, *, wait: float = WAIT) -> Self:
         """Open a project, which is made if there is none."""
         file = place(path)
+        if file.parent.is_file():
+            raise UsageError(f"{file.parent} is a file. Name a folder for the project")
         file.parent.mkdir(parents=True, exist_ok=True)
         return cls(file, connect(file, make=True, wait=wait), wait)
 

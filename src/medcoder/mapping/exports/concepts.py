@@ -92,8 +92,8 @@ def concepts_for(project: Project, concepts: Path | None) -> Concepts:
         return Concepts(None)
     raise UsageError(
         "this format needs integer concept ids of OMOP, and the terminology of the project has "
-        "none. Give a CONCEPT.csv from Athena, which is joined on vocabulary and code, or map with "
-        "an index of OMOP vocabularies"
+        "none. Give a CONCEPT.csv from Athena (--concepts), which is joined on vocabulary and "
+        "code, or map with an index of OMOP vocabularies"
     )
 
 

@@ -134,13 +134,19 @@ def _opened(file: Path, format: str, delimiter: str, reading: Reading) -> Delimi
     return Delimited(file, format, delimiter, reading)
 
 
+def _unmarked(start: bytes) -> str:
+    """UTF-16 without a mark has a zero beside the first letter of the header."""
+    zeros = tuple(byte == 0 for byte in start[:2])
+    return {(False, True): "utf-16-le", (True, False): "utf-16-be"}.get(zeros, "utf-8")
+
+
 def _encoding(file: Path, named: str | None) -> tuple[bool, str]:
     """Whether the file starts with a byte order mark, and its encoding."""
     with file.open("rb") as stream:
         start = stream.read(4)
     marked = next((encoding for mark, encoding in _MARKS if start.startswith(mark)), None)
     if named is None:
-        return marked is not None, marked or "utf-8"
+        return marked is not None, marked or _unmarked(start)
     try:
         known = codecs.lookup(named).name
     except LookupError as error:
