@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from string import ascii_letters, digits
 
 import pytest
@@ -30,6 +31,17 @@ def index(many_index, tmp_path):
 def with_terms(index, *terms):
     add_terms(overlay_file(index), KG.open(index / "kg"), [CustomTerm(*term) for term in terms])
     return Normalizer.load(index)
+
+
+def test_terms_added_at_once_are_all_there(index):
+    file, kg = overlay_file(index), KG.open(index / "kg")
+    words = [f"word{n}" for n in range(24)]
+    with ThreadPoolExecutor(8) as pool:
+        counts = list(
+            pool.map(lambda word: add_terms(file, kg, [CustomTerm(word, "C005")]), words)
+        )
+    assert counts == [1] * 24
+    assert sorted(entry.term for entry in read_terms(file)) == sorted(words)
 
 
 def test_custom_terms_are_found_by_every_stage(index):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import glob
 import hashlib
 import json
@@ -117,6 +118,18 @@ def read_meta(path: Path, *, kind: str) -> dict[str, Any]:
         what = _a(found) if found else "a directory of something else"
         raise ArtefactError(f"{path} is {what}, not {_a(kind)}")
     return meta
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Whoever else wants to change a file of the folder under this lock waits."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def fingerprint(path: Path, *, kind: str) -> str:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from medcoder.artefact import locked
 from medcoder.errors import InputError
 
 NAME = "scores.jsonl"
@@ -53,8 +52,7 @@ def add_scores(path: Path, scores: Iterable[Score]) -> None:
     """Put these in: all lines of an embedding and bench among them are replaced at once."""
     new = list(scores)
     again = {(score.embedding, score.bench) for score in new}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(path):
+    with locked(path.parent):
         kept = [score for score in read_scores(path) if (score.embedding, score.bench) not in again]
         partial = path.with_name(f".{path.name}.{os.getpid()}")
         text = "".join(json.dumps(asdict(score), ensure_ascii=False) + "\n" for score in kept + new)
@@ -63,14 +61,6 @@ def add_scores(path: Path, scores: Iterable[Score]) -> None:
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Two runs that write at once wait for each other."""
-    with path.with_name(f".{path.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _lines(file: Path) -> list[str]:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from medcoder.artefact import locked
 from medcoder.errors import InputError, UsageError
 from medcoder.kg import KG
 from medcoder.normalize.grams import Grams, grams
@@ -104,7 +105,6 @@ def write_terms(file: Path, terms: Iterable[CustomTerm]) -> None:
     """Write the table whole, or leave the old one."""
     lines = ["\t".join(_COLUMNS), *("\t".join(entry) for entry in terms)]
     partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
-    partial.parent.mkdir(parents=True, exist_ok=True)
     with partial.open("w", encoding="utf-8", newline="\n") as stream:
         stream.write("\n".join(lines) + "\n")
         stream.flush()
@@ -114,36 +114,43 @@ def write_terms(file: Path, terms: Iterable[CustomTerm]) -> None:
 
 def add_terms(file: Path, kg: KG, terms: Iterable[CustomTerm]) -> int:
     """Add terms; a concept that the graph lacks is an error. Says how many were new."""
-    before = read_terms(file)
-    known = {(fold(entry.term), entry.concept) for entry in before}
-    added = []
-    for number, entry in enumerate(terms, 1):
-        if entry.concept not in kg:
-            raise UsageError(
-                f"no concept {entry.concept!r} in the graph (term {number:,}, {entry.term!r}). "
-                "Nothing was added. Look it up with: medcoder kg find"
-            )
-        term = clean(entry.term)
-        if not term:
-            raise UsageError(f"term {number:,} is empty. Nothing was added")
-        key = fold(term), entry.concept
-        if key not in known:
-            known.add(key)
-            added.append(CustomTerm(term, entry.concept, language_tag(clean(entry.language))))
-    if added:
-        write_terms(file, before + added)
-    return len(added)
+    wanted = [_checked(number, entry, kg) for number, entry in enumerate(terms, 1)]
+    with locked(file.parent):
+        before = read_terms(file)
+        known = {(fold(entry.term), entry.concept) for entry in before}
+        first: dict[tuple[str, str], CustomTerm] = {}
+        for entry in wanted:
+            first.setdefault((fold(entry.term), entry.concept), entry)
+        new = [entry for key, entry in first.items() if key not in known]
+        if new:
+            write_terms(file, before + new)
+    return len(new)
+
+
+def _checked(number: int, entry: CustomTerm, kg: KG) -> CustomTerm:
+    if entry.concept not in kg:
+        raise UsageError(
+            f"no concept {entry.concept!r} in the graph (term {number:,}, {entry.term!r}). "
+            "Nothing was added. Look it up with: medcoder kg find"
+        )
+    term = clean(entry.term)
+    if not term:
+        raise UsageError(f"term {number:,} is empty. Nothing was added")
+    return CustomTerm(term, entry.concept, language_tag(clean(entry.language)))
 
 
 def remove_terms(file: Path, term: str, concept: str | None = None) -> int:
     """Remove a term, of one concept or of all. Says how many rows went."""
-    before = read_terms(file)
     key = fold(term)
-    kept = [
-        entry for entry in before if fold(entry.term) != key or concept not in (None, entry.concept)
-    ]
-    if len(kept) < len(before):
-        write_terms(file, kept)
+    with locked(file.parent):
+        before = read_terms(file)
+        kept = [
+            entry
+            for entry in before
+            if fold(entry.term) != key or concept not in (None, entry.concept)
+        ]
+        if len(kept) < len(before):
+            write_terms(file, kept)
     return len(before) - len(kept)
 
 
