@@ -18,6 +18,7 @@ Reals = npt.NDArray[np.float64]
 
 _Z = 1.959964  # of a 95% interval
 _POINTS = 400  # of a curve: more cannot be seen
+_LINE = 0.2  # inches that a line of the legend takes
 
 
 class Answers(NamedTuple):
@@ -43,7 +44,7 @@ def reliability(
     predictions: name of the system to its file of predictions
     """
     read = _read(predictions)
-    figure = new_figure(6.0, 6.4)
+    figure = new_figure(6.0, 6.2 + _LINE * (len(read) + 1))
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
     dotted: dict[str, Any] = {"color": "#777777", "linewidth": 1, "linestyle": (0, (1, 2))}
     upper.plot([0, 1], [0, 1], label="score = share that is right", **dotted)
@@ -60,7 +61,7 @@ def reliability(
     lower.set(xlabel="score of the first answer", ylim=(0, None))
     lower.set_ylabel("% of queries")
     upper.set_title("Reliability", loc="left", fontsize=11)
-    upper.legend(frameon=False, fontsize=9, loc="best")
+    _legend(figure)
     for axes in (upper, lower):
         bare(axes)
     return save(figure, out)
@@ -68,10 +69,11 @@ def reliability(
 
 def risk_coverage(predictions: Mapping[str, str | Path], out: str | Path) -> list[Path]:
     """Share of wrong answers when only the surest are given, for each share that is given."""
-    figure = new_figure(6.0, 4.6)
+    read = _read(predictions)
+    figure = new_figure(6.0, 4.4 + _LINE * len(read))
     axes = figure.subplots()
     top = 0.0
-    for order, (name, answers) in enumerate(_read(predictions).items()):
+    for order, (name, answers) in enumerate(read.items()):
         coverage, risk = risks(answers)
         top = max(top, float(risk[coverage >= 0.05].max(initial=0.0)))
         label = _escaped(f"{short(name)}: area {area(answers):.3f}")
@@ -86,7 +88,7 @@ def risk_coverage(predictions: Mapping[str, str | Path], out: str | Path) -> lis
         ylabel="% of the answers that are wrong",
     )
     axes.set_title("Risk and coverage", loc="left", fontsize=11)
-    axes.legend(frameon=False, fontsize=9, loc="best")
+    _legend(figure)
     bare(axes)
     return save(figure, out)
 
@@ -145,6 +147,11 @@ def _read(predictions: Mapping[str, str | Path]) -> dict[str, Answers]:
             "Make them with: medcoder bench run"
         )
     return read
+
+
+def _legend(figure: Any) -> None:
+    """Below the axes: curves fill them, and there may be many."""
+    figure.legend(frameon=False, fontsize=9, loc="outside lower left")
 
 
 def _look(order: int) -> dict[str, Any]:
