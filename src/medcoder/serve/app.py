@@ -30,7 +30,11 @@ from medcoder.serve.watch import Watch, told
 PAGE = Path(__file__).parent / "page"
 LOGGER = logging.getLogger("medcoder.serve")
 _API = ("/v1", "/healthz", "/readyz", "/metrics", "/docs", "/openapi.json")
-_SAYS = {404: "there is nothing at this address", 405: "this address does not take that method"}
+_SAYS = {
+    400: "the body of the request cannot be read",
+    404: "there is nothing at this address",
+    405: "this address does not take that method",
+}
 _ABOUT = (
     "Strings to medical concepts, and tables to reviewed mappings. Every error is "
     '`{"error": {"code", "message", "limit"}}`; what was sent is never repeated in one.'
@@ -83,6 +87,7 @@ def _add_errors(app: FastAPI) -> None:
     known: list[frozenset[str]] = []
 
     async def refused(request: Request, error: Any) -> JSONResponse:
+        assert isinstance(error, Refused)
         return error.reply()
 
     async def of_ours(request: Request, error: Any) -> JSONResponse:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 from medcoder.mapping.mapper import IndexMapper
@@ -60,6 +61,10 @@ class EngineMapper(IndexMapper):
         def answers() -> Iterator[Answer]:
             for first in range(0, len(texts), _TURN):
                 some = texts[first : first + _TURN]
-                yield from self._engine.call(lambda some=some: list(ask(some, **options)))
+                yield from self._engine.call(partial(_listed, ask, some, options))
 
         return answers()
+
+
+def _listed(ask: Any, texts: Sequence[str], options: dict[str, Any]) -> list[Answer]:
+    return list(ask(texts, **options))

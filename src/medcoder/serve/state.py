@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 from fastapi import Request
 
@@ -22,7 +22,7 @@ from medcoder.serve.settings import Settings
 from medcoder.serve.uploads import Uploads
 from medcoder.types import Answer
 
-LOGGER = logging.getLogger("medcoder.serve")
+Vector = npt.NDArray[np.float32]
 
 
 class Options(NamedTuple):
@@ -56,11 +56,15 @@ class Serving:
             left.unlink()
         self.uploads = Uploads(folder / "uploads", settings)
         self.jobs = Jobs(folder / "jobs", self._mapper, limit=settings.jobs)
-        shared = {"window": settings.window, "batch": settings.batch, "queue": settings.queue}
+        shared: dict[str, Any] = {
+            "window": settings.window,
+            "batch": settings.batch,
+            "queue": settings.queue,
+        }
         self.answers: Batcher[Options, Answer] = Batcher(
             self._normalize, told=lambda *some: self.metrics.call("normalize", *some), **shared
         )
-        self.vectors: Batcher[None, npt.NDArray] = Batcher(
+        self.vectors: Batcher[None, Vector] = Batcher(
             self._encode, told=lambda *some: self.metrics.call("embed", *some), **shared
         )
 
@@ -110,7 +114,7 @@ class Serving:
 
         return await self.engine.run(look_up)
 
-    async def _encode(self, texts: list[str], options: None) -> list[npt.NDArray]:
+    async def _encode(self, texts: list[str], options: None) -> list[Vector]:
         engine = self.engine
         return list(await engine.run(lambda: engine.normalizer.encoder.encode(texts)))
 

@@ -16,6 +16,7 @@ Key = Annotated[int, Path(ge=1, le=LATER, description="Number of a row of the te
 ProjectId = Annotated[str, Path(max_length=100)]
 
 _SAYS = {
+    400: "The body cannot be read",
     401: "The token is missing or wrong",
     404: "There is no such thing",
     409: "Somebody else decided meanwhile, or it cannot be done any more",
@@ -29,7 +30,7 @@ _SAYS = {
 
 def failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The errors of a route for the description; some every route has."""
-    wanted = sorted({401, 413, 422, 503, *statuses})
+    wanted = sorted({400, 401, 413, 422, 503, *statuses})
     return {status: {"model": Failure, "description": _SAYS[status]} for status in wanted}
 
 

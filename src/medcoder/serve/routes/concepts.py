@@ -14,8 +14,10 @@ from medcoder.serve.refusals import Refused, coded
 from medcoder.serve.routes.common import failures
 from medcoder.serve.shapes import ConceptOf, FiltersOf, Neighbours
 from medcoder.serve.state import serving
+from medcoder.types import Stage
 
 router = APIRouter(prefix="/v1", tags=["concepts"])
+_DENSE: tuple[Stage, ...] = ("dense",)
 Id = Annotated[str, Path(max_length=200, examples=["HP:0001658"])]
 
 
@@ -57,7 +59,7 @@ def neighbours(
     normalizer = engine.normalizer
     id = normalizer.kg.terms.id(_known(normalizer.kg, id))
     name = normalizer.kg.preferred(id)
-    answer = engine.call(lambda: normalizer.normalize(name, top=top + 1, stages=("dense",)))
+    answer = engine.call(lambda: normalizer.normalize(name, top=top + 1, stages=_DENSE))
     near = [one for one in answer.candidates if one.concept != id][:top]
     names = [name, *(one.name for one in near)]
     vectors = engine.call(lambda: normalizer.encoder.encode(names))

@@ -20,8 +20,8 @@ Some = Annotated[list[Name], Query(max_length=NAMES)]
 async def normalize(asked: Ask, request: Request) -> Any:
     """The concepts that strings most likely mean, best first."""
     options = Options(
-        asked.top, *map(tuple, (asked.types, asked.vocabularies, asked.languages)),
-        asked.threshold,
+        top=asked.top, types=tuple(asked.types), vocabularies=tuple(asked.vocabularies),
+        languages=tuple(asked.languages), threshold=asked.threshold,
     )  # fmt: skip
     found = await serving(request).answers.ask(asked.texts, options) if asked.texts else []
     # Not checked against the description once more, which would take longer than looking up.
@@ -38,7 +38,9 @@ async def search(
     languages: Some = [],  # noqa: B006
 ) -> Any:
     """Candidates for a string as it is typed, accepted or not."""
-    options = Options(top, *map(tuple, (types, vocabularies, languages)))
+    options = Options(
+        top=top, types=tuple(types), vocabularies=tuple(vocabularies), languages=tuple(languages)
+    )
     state = serving(request)
     [found] = await state.answers.ask([q], options)
     kg = state.normalizer.kg
