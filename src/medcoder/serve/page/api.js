@@ -94,7 +94,7 @@ function wait(seconds, signal) {
 // Asked for once, however many calls need it; kept until the tab is closed.
 function token() {
   asking ??= ask("This service asks for a token", (close) => {
-    const field = h("input", { type: "password", required: true, autocomplete: "off", id: "token" });
+    const field = h("input", { type: "password", autofocus: true, required: true, autocomplete: "off", id: "token" });
     return h("form", { onsubmit: (event) => { event.preventDefault(); close(field.value.trim()); } },
       h("label", { for: "token" }, "Token"), field,
       h("p", { class: "soft" }, "Who started the service has it. It stays in this tab."),

@@ -11,7 +11,7 @@ export function bulkAccept(project, summary, who) {
   return ask("Accept above a precision", (close) => {
     const promised = summary.meta?.precision ?? 0.98;
     const field = h("input", {
-      id: "precision", type: "number", min: "50", max: "99.9", step: "0.1", required: true, value: String(+(100 * promised).toFixed(1)),
+      id: "precision", autofocus: true, type: "number", min: "50", max: "99.9", step: "0.1", required: true, value: String(+(100 * promised).toFixed(1)),
       oninput: () => { later(); },
     });
     const said = h("p", { role: "status" });

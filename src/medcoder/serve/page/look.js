@@ -83,10 +83,10 @@ export function mount(root, route) {
   }
 
   function result(match) {
+    const types = match.types.map((type) => type.name).join(", ");
     return h("li", {}, h("a", { class: "result", href: here(match.concept), "data-concept": match.concept, onkeydown: fromResult },
-      h("span", {}, h("span", { class: "name", dir: "auto" }, match.name), " ", codes(match.codes, 3)), sure(match.confidence),
-      h("span", { class: "why" }, why(match), " ",
-        match.types.slice(0, 2).map((type) => [h("span", { class: "chip" }, type.name), " "])),
+      h("span", {}, h("span", { class: "name", dir: "auto" }, match.name), " ", codes(match.codes, 2)), sure(match.confidence),
+      h("span", { class: "why", title: types }, why(match), types && ` · ${types}`),
       h("span", { class: "scores" }, scores(match))));
   }
 

@@ -13,7 +13,7 @@ export async function askWho({ change = false } = {}) {
   const known = who();
   if (known && !change) return known;
   const name = await ask("Who reviews?", (close) => {
-    const field = h("input", { id: "who", required: true, maxlength: "100", autocomplete: "name", value: known });
+    const field = h("input", { id: "who", autofocus: true, required: true, maxlength: "100", autocomplete: "name", value: known });
     return h("form", { onsubmit: (event) => { event.preventDefault(); if (field.value.trim()) close(field.value.trim()); } },
       h("label", { for: "who" }, "Your name"), field,
       h("p", { class: "soft" }, "Each decision carries it. Others who review the same project see it."),
