@@ -136,8 +136,10 @@ def _opened(file: Path, format: str, delimiter: str, reading: Reading) -> Delimi
 
 def _unmarked(start: bytes) -> str:
     """UTF-16 without a mark has a zero beside the first letter of the header."""
-    zeros = tuple(byte == 0 for byte in start[:2])
-    return {(False, True): "utf-16-le", (True, False): "utf-16-be"}.get(zeros, "utf-8")
+    zeros = [byte == 0 for byte in start[:2]]
+    if zeros == [False, True]:
+        return "utf-16-le"
+    return "utf-16-be" if zeros == [True, False] else "utf-8"
 
 
 def _encoding(file: Path, named: str | None) -> tuple[bool, str]:
