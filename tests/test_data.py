@@ -13,9 +13,22 @@ ROOT = Path(__file__).parent.parent
 DATA = ROOT / "data"
 MANIFEST = tomllib.loads((ROOT / "recipes" / "medcoder-all" / "manifest.toml").read_text("utf-8"))
 LAY = sorted((DATA / "lay").iterdir())
-LANGUAGES = ["en", "de", "es", "fr", "nl", "it", "pt"]
+TWELVE = ["de", "fr", "nl", "es", "it", "pt", "sv", "pl", "cs", "ru", "zh", "ja"]
+PARALLEL = {  # languages, in the order of the columns
+    "more": ["sv", "da", "nb", "fi", "hu", "hr", "uk", "el", "tr", "ko", "vi", "cs"],
+    "phrases": ["en", *TWELVE],
+    "terms": TWELVE,
+    "words": ["en", "de", "es", "fr", "nl", "it", "pt"],
+}
 ID = re.compile(r"[A-Za-z][A-Za-z0-9.]*:\S+")
+# Of concepts of the graph; WN30 is WordNet.
+GRAPH = {
+    "CHEBI", "CL", "DOID", "EFO", "GARD", "HP", "ICD10", "ICD10CM", "ICD11", "MESH", "MONDO",
+    "NCIT", "ORPHA", "SYMP", "UBERON", "WN30",
+}  # fmt: skip
+OWN = {"words": "PAR", "phrases": "PHR"}
 
+parts = pytest.mark.parametrize("name", PARALLEL)
 files = pytest.mark.parametrize("path", LAY, ids=lambda path: path.name)
 
 
@@ -36,8 +49,8 @@ def lay(path):
     return rows(path, ["concept", "name", "phrase"])
 
 
-def parallel():
-    return rows(DATA / "parallel" / "words.tsv", ["concept", *LANGUAGES])
+def parallel(name):
+    return rows(DATA / "parallel" / f"{name}.tsv", ["concept", *PARALLEL[name]])
 
 
 def terms(row):
@@ -70,16 +83,30 @@ def test_a_concept_has_one_name_in_all_files():
             assert names.setdefault(concept, name) == name
 
 
-def test_parallel_words_are_terms_of_one_concept_a_row():
-    found = parallel()
-    for row in found:
+def test_there_are_four_files_of_the_parallel_vocabulary():
+    found = sorted((DATA / "parallel").iterdir())
+    assert [path.name for path in found] == [f"{name}.tsv" for name in PARALLEL]
+
+
+@parts
+def test_parallel_words_are_terms_of_one_concept_a_row(name):
+    for row in parallel(name):
         assert terms(row), row
         for field in row[1:]:
             some = field.split(" / ") if field else []
             assert all(some) and len(set(some)) == len(some), row
             assert [clean(term) for term in some] == some, row
-    own = [row[0] for row in found if row[0].startswith("PAR:")]
-    assert len(set(own)) == len(own)
+
+
+@parts
+def test_parallel_ids_are_of_the_graph_or_our_own_and_those_are_there_once(name):
+    ids = [row[0] for row in parallel(name)]
+    kinds = {concept.partition(":")[0] for concept in ids}
+    assert kinds - GRAPH == {OWN[name]} if name in OWN else kinds <= GRAPH
+    single = [one for one in ids if name != "words" or one.startswith("PAR:")]
+    assert len(set(single)) == len(single)  # in words.tsv, two rows may be of one concept
+    numbered = [one for one in ids if one.partition(":")[0] == OWN.get(name)]
+    assert all(re.fullmatch(r"(PAR|PHR):[0-9]{5}", one) for one in numbered)
 
 
 def test_the_counts_of_the_readme_and_the_manifest_are_those_of_the_files():
@@ -87,17 +114,31 @@ def test_the_counts_of_the_readme_and_the_manifest_are_those_of_the_files():
     every = [row for path in LAY for row in lay(path)]
     for name, found in [(f"`{path.name}`", lay(path)) for path in LAY] + [("all", every)]:
         assert f"| {name} | {len(found):,} | {len({row[0] for row in found}):,} |" in readme
-    words = parallel()
-    count = sum(len(terms(row)) for row in words)
-    linked = sum(not row[0].startswith("PAR:") for row in words)
-    assert f"{len(words):,} rows, of which {linked:,} are linked to the graph; {count:,} terms" in (
-        " ".join(readme.split())
-    )
+    shared = [(f"`{name}.tsv`", parallel(name)) for name in PARALLEL]
+    both = [row for _, found in shared for row in found]
+    for name, found in [*shared, ("all four", both)]:
+        linked = sum(row[0].partition(":")[0] in GRAPH for row in found)
+        count = sum(len(terms(row)) for row in found)
+        assert f"| {name} | {len(found):,} | {linked:,} | {count:,} |" in readme
     own = MANIFEST["own"]
     assert own["lay"]["terms"] == len(every)
     assert own["lay"]["concepts"] == len({row[0] for row in every})
-    assert (own["parallel"]["terms"], own["parallel"]["concepts"]) == (count, len(words))
-    assert MANIFEST["inputs"]["parallel_rows"] <= len(words)
+    assert {name: (one["rows"], one["terms"]) for name, one in own["parallel"]["file"].items()} == {
+        name: (len(parallel(name)), sum(len(terms(row)) for row in parallel(name)))
+        for name in PARALLEL
+    }
+    assert MANIFEST["inputs"]["parallel_rows"] <= len(parallel("words"))
+
+
+@parts
+def test_the_readme_counts_the_terms_of_each_language(name):
+    readme = " ".join((DATA / "README.md").read_text(encoding="utf-8").split())
+    counts = [0] * len(PARALLEL[name])
+    for row in parallel(name):
+        for place, field in enumerate(row[1:]):
+            counts[place] += len(field.split(" / ")) if field else 0
+    pairs = zip(PARALLEL[name], counts, strict=True)
+    assert f"`{name}.tsv`: {', '.join(f'{tag} {count:,}' for tag, count in pairs)}." in readme
 
 
 def test_the_manifest_says_of_every_source_whether_it_is_in_and_why():
