@@ -25,7 +25,8 @@ def main() -> None:
     print(f"{len(queries):,} queries")
     for path in sorted((options.data / "lay").glob("*.tsv")):
         clean_lay(path, queries)
-    clean_parallel(options.data / "parallel" / "words.tsv", queries)
+    for path in sorted((options.data / "parallel").glob("*.tsv")):
+        clean_parallel(path, queries)
 
 
 def clean_lay(path: Path, queries: set[str]) -> None:

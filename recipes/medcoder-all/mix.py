@@ -3,7 +3,7 @@
 python recipes/medcoder-all/mix.py work/run/model --start work/init --minilm MINILM --out work/mixed
 
 A weight becomes 0.8 times the trained one and 0.2 times the old one. Pieces that MiniLM had no part
-of began as noise, and keep what they learnt.
+of keep what they learnt: but for those that USE gave a word to, they began as noise.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from styles import styled
 from tables import Phrase, Row, read, read_lay, read_parallel, write
 
 from medcoder import KG
@@ -24,9 +25,10 @@ from medcoder.sources import open_source
 
 HERE = Path(__file__).parent
 COLUMNS = ["concept_id", "term", "lang", "source"]
-LAY, PARALLEL, MISSPELT = "3", "2", "1"  # weights: 3 is drawn as often as three terms
+LAY, PARALLEL, CHANGED = "3", "2", "1"  # weights: 3 is drawn as often as three terms
 ANY = "mul"  # language of the mined words, which are of many and do not say of which
 TYPO = "x-typo-"  # before the language of a misspelt term, so that a teacher can tell them apart
+NOTE = "x-note-en"  # of English terms as a clerk shortens them, of which no teacher is asked
 # Languages in which a letter more or less is a slip of the fingers.
 ALPHABETIC = {
     "cs", "da", "de", "el", "en", "es", "fi", "fr", "hr", "hu", "it", "nb", "nl", "no", "pl", "pt",
@@ -40,7 +42,7 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     graph = take(pl.read_parquet(options.terms, columns=COLUMNS), all_sources=options.all)
     lay = read_lay(options.data)
-    rows = read_parallel(options.data, options.parallel_rows)
+    rows = read_parallel(options.data)
     known = set(graph["concept_id"].unique())
     linked, new = split_parallel(rows, known)
     more = [(concept, word, ANY, "words") for concept, word in read(options.words)[1]]
@@ -53,10 +55,14 @@ def main() -> None:
     kg = KG.open(built)
     extra = [(one.phrase, one.concept, one.language, LAY) for one in lay]
     extra += linked
-    slips = list(misspelt(kg))
-    write(options.out / "extra.tsv", ["term", "concept", "language", "weight"], extra + slips)
+    changed = list(misspelt(kg)), list(shortened(kg))
+    extra += [row for rows in changed for row in rows]
+    write(options.out / "extra.tsv", ["term", "concept", "language", "weight"], extra)
     print(kg)
-    print(f"extra: {len(lay):,} lay, {len(linked):,} parallel, {len(slips):,} misspelt")
+    print(
+        f"extra: {len(lay):,} lay, {len(linked):,} parallel, {len(changed[0]):,} misspelt, "
+        f"{len(changed[1]):,} shortened"
+    )
 
 
 def take(terms: pl.DataFrame, *, all_sources: bool) -> pl.DataFrame:
@@ -116,7 +122,21 @@ def misspelt(kg: KG) -> Iterator[tuple[str, ...]]:
             wrong = misspell(wrong, rng)
         wrong = " ".join(wrong.split())
         if wrong and wrong != text:
-            yield wrong, kg.terms.id(concept), TYPO + tag, MISSPELT
+            yield wrong, kg.terms.id(concept), TYPO + tag, CHANGED
+
+
+def shortened(kg: KG) -> Iterator[tuple[str, ...]]:
+    """For a third of the concepts, one of their English terms as a clerk may write it."""
+    rng = np.random.default_rng(SEED + 1)
+    for concept in range(len(kg)):
+        terms = [text for text, _, tag, *_ in kg.terms.of(concept) if kg.languages[tag] == "en"]
+        terms = [text for text in terms if 5 <= len(text) <= 80]
+        if not terms or rng.random() > 0.35:
+            continue
+        text = terms[int(rng.integers(len(terms)))]
+        made = " ".join(styled(text, rng).split())
+        if made.lower() != text.lower():
+            yield made, kg.terms.id(concept), NOTE, CHANGED
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -125,7 +145,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--words", type=Path, required=True, help="what words.py made")
     parser.add_argument("--out", type=Path, required=True, help="folder to write to")
     parser.add_argument("--data", type=Path, default=HERE.parents[1] / "data")
-    parser.add_argument("--parallel-rows", type=int, metavar="N", help="only the first N")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--strict", action="store_true", help="sources that are in: the default")
     which.add_argument("--all", action="store_true", help="all sources of the manifest")

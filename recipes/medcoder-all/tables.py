@@ -44,11 +44,13 @@ def read_lay(data: Path) -> list[Phrase]:
     return [Phrase(*row, file.stem) for file in files for row in read(file)[1]]
 
 
-def read_parallel(data: Path, most: int | None = None) -> list[Row]:
-    """The parallel vocabulary, or its first rows."""
-    (_, *languages), rows = read(data / "parallel" / "words.tsv")
+def read_parallel(data: Path) -> list[Row]:
+    """The parallel vocabulary: all its files, each with the languages that its header names."""
     found = []
-    for concept, *fields in rows[:most]:
-        pairs = zip(languages, fields, strict=True)
-        found.append(Row(concept, {tag: field.split(VARIANT) for tag, field in pairs if field}))
+    for file in sorted((data / "parallel").glob("*.tsv")):
+        (_, *languages), rows = read(file)
+        for concept, *fields in rows:
+            pairs = zip(languages, fields, strict=True)
+            terms = {tag: field.split(VARIANT) for tag, field in pairs if field}
+            found.append(Row(concept, terms))
     return found

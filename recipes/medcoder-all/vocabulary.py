@@ -1,13 +1,17 @@
 """The model to start from: MiniLM with more word pieces.
 
-python recipes/medcoder-all/vocabulary.py work --minilm MINILM --out work/init
+python recipes/medcoder-all/vocabulary.py work --minilm MINILM --use RESOURCES --out work/init
 
 Pieces are trained on the terms of work/terms.parquet and work/extra.tsv. Of those, MiniLM gets the
-ones that it lacks and that are not ASCII or have six letters or more: short ASCII pieces would cut
-English words that it knows into pieces that it does not.
+ones that it lacks and that are not ASCII or have six letters or more, and none that would cut a
+common English word otherwise than MiniLM does: what it knows of English hangs on its own pieces.
 
-The trainer breaks ties by chance, so that some fifty pieces of 65,724 differ from run to run;
-`--pieces-of` takes those of a tokenizer.json, such as that of the shipped model, instead.
+A new piece begins as the mean of the old pieces that it was cut into. With `--use`, one that is a
+word begins as what MiniLM has for the English words that are nearest to it by USE instead, where
+USE finds near ones.
+
+The trainer breaks ties by chance, so that some fifty pieces differ from run to run; `--pieces-of`
+takes those of a tokenizer.json, such as that of the shipped model, instead.
 """
 
 from __future__ import annotations
@@ -16,13 +20,17 @@ import argparse
 import json
 import random
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 import torch
-from prepare import TYPO
+from prepare import NOTE, TYPO
 from tables import read
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 from transformers import AutoModel, AutoTokenizer
+
+if TYPE_CHECKING:
+    from use import Use
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PIECES = 60_000  # to train; about half of them are chosen
@@ -31,12 +39,17 @@ FEW = 40_000  # terms of a language below which they are repeated
 MOST_REPEATS = 4
 EXTRA_REPEATS = 3
 SHORTEST_ASCII = 6
+ENGLISH_WORDS = 120_000  # the most frequent ones, whose pieces stay as they are
+NEAR = 0.5  # least cosine by USE of a new word and an English one
+NEIGHBOURS = 4
+SHARPNESS = 20.0  # how much more a nearer neighbour counts
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("work", type=Path, help="folder that prepare.py wrote to")
     parser.add_argument("--minilm", type=Path, required=True, help="Hugging Face folder")
+    parser.add_argument("--use", type=Path, help="folder with weights.npz and sp.model")
     parser.add_argument("--out", type=Path, required=True, help="model folder to make")
     parser.add_argument("--pieces-of", type=Path, metavar="FILE", help="tokenizer.json to follow")
     options = parser.parse_args()
@@ -45,9 +58,16 @@ def main() -> None:
     if options.pieces_of:
         added = in_order(Tokenizer.from_file(str(options.pieces_of)))[len(known) :]
     else:
-        added = chosen(train(sample(options.work)), known)
+        pieces = chosen(train(sample(options.work)), known)
+        added = sparing(pieces, Tokenizer.from_file(str(options.minilm / "tokenizer.json")))
     model = AutoModel.from_pretrained(options.minilm, dtype=torch.float32).float()
     widen(model, tokenizer, added)
+    if options.use:
+        from use import Use
+
+        near = translated(model, tokenizer, added, Use(options.use))
+        model.embeddings.word_embeddings.weight.data[len(known) :][near.places] = near.rows
+        print(f"{len(near.places):,} begin as English words")
     model.save_pretrained(options.out)
     tokenizer.save_pretrained(options.out)
     _save_pieces(options.out / "tokenizer.json", [*known, *added])
@@ -66,7 +86,8 @@ def sample(work: Path) -> list[str]:
             rng.shuffle(some)
             some = some[:MOST_ENGLISH]
         texts += some * repeats
-    extra = [term for term, _, tag, _ in read(work / "extra.tsv")[1] if not tag.startswith(TYPO)]
+    rows = read(work / "extra.tsv")[1]
+    extra = [term for term, _, tag, _ in rows if tag != NOTE and not tag.startswith(TYPO)]
     return texts + extra * EXTRA_REPEATS
 
 
@@ -99,6 +120,67 @@ def chosen(pieces: list[str], known: list[str]) -> list[str]:
         if piece not in old and (not letters.isascii() or len(letters) >= SHORTEST_ASCII):
             found.append(piece)
     return found
+
+
+def sparing(added: list[str], old: Tokenizer) -> list[str]:
+    """Those that leave the pieces of common English words as they are."""
+    from wordfreq import top_n_list
+
+    words = [word for word in top_n_list("en", ENGLISH_WORDS) if word.isascii() and word.isalpha()]
+    old.no_padding()
+    old.no_truncation()
+    before = [found.tokens for found in old.encode_batch(words, add_special_tokens=False)]
+    known, kept = in_order(old), added
+    while True:
+        new = Tokenizer(models.WordPiece({piece: at for at, piece in enumerate([*known, *kept])}))
+        new.model.unk_token = "[UNK]"
+        new.normalizer, new.pre_tokenizer = old.normalizer, old.pre_tokenizer
+        after = [found.tokens for found in new.encode_batch(words, add_special_tokens=False)]
+        cutting = {
+            piece for were, are in zip(before, after, strict=True) if were != are for piece in are
+        }
+        left = [piece for piece in kept if piece not in cutting]
+        if len(left) == len(kept):
+            return kept
+        kept = left
+
+
+class Translated(NamedTuple):
+    """New pieces, by their places among the new ones, and what they begin as."""
+
+    places: list[int]
+    rows: torch.Tensor
+
+
+def translated(model: torch.nn.Module, tokenizer: object, added: list[str], use: Use) -> Translated:
+    """What MiniLM has for the English words nearest to each new piece that is a word."""
+    from wordfreq import zipf_frequency
+
+    old = model.embeddings.word_embeddings.weight.data[: len(tokenizer)]
+    pieces = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+    english = [
+        number
+        for number, piece in enumerate(pieces)
+        if piece.isascii()
+        and piece.isalpha()
+        and len(piece) > 2
+        and zipf_frequency(piece, "en") > 2
+    ]
+    there = torch.from_numpy(use.encode([pieces[number] for number in english]))  # (e, 512)
+    asked = [at for at, piece in enumerate(added) if piece[0] != "#" and len(piece) > 1]
+    here = torch.from_numpy(use.encode([added[at] for at in asked]))  # (a, 512)
+    places, rows = [], []
+    usual = old[english].norm(dim=1).mean()
+    for start in range(0, len(asked), 1024):
+        cosine, nearest = (here[start : start + 1024] @ there.T).topk(min(NEIGHBOURS, len(english)))
+        for at, values, found in zip(asked[start:], cosine, nearest, strict=False):
+            if values[0] < NEAR:
+                continue
+            weights = torch.softmax(SHARPNESS * values, 0)
+            row = weights @ old[[english[number] for number in found]]
+            places.append(at)
+            rows.append(row * usual / row.norm())
+    return Translated(places, torch.stack(rows) if rows else old[:0])
 
 
 def widen(model: torch.nn.Module, tokenizer: object, added: list[str]) -> None:
