@@ -4,7 +4,7 @@ import { get, remove } from "./api.js";
 import { h, say } from "./dom.js";
 import { write } from "./route.js";
 import { failed } from "./toast.js";
-import { count, percent } from "./words.js";
+import { count, percent, when } from "./words.js";
 
 const EVERY = 700; // ms while one runs
 const RUNNING = ["waiting", "running"];
@@ -53,7 +53,7 @@ export function jobs() {
 
   function draw(job) {
     const item = h("li", { class: "job", "data-state": job.state },
-      h("span", {}, h("b", {}, named(job)), " ", h("span", { class: "soft state" })),
+      h("span", {}, h("b", {}, named(job)), " ", h("span", { class: "soft state" }), h("span", { class: "soft small" }, ` · ${when(job.created)}`)),
       h("span", { class: "row" },
         RUNNING.includes(job.state) && h("button", { type: "button", "aria-label": `Cancel ${named(job)}`, onclick: () => remove(`jobs/${job.id}`).then(refresh, failed) }, "Cancel"),
         job.state === "done" && job.project && [
