@@ -37,9 +37,7 @@ def test_terms_added_at_once_are_all_there(index):
     file, kg = overlay_file(index), KG.open(index / "kg")
     words = [f"word{n}" for n in range(24)]
     with ThreadPoolExecutor(8) as pool:
-        counts = list(
-            pool.map(lambda word: add_terms(file, kg, [CustomTerm(word, "C005")]), words)
-        )
+        counts = list(pool.map(lambda word: add_terms(file, kg, [CustomTerm(word, "C005")]), words))
     assert counts == [1] * 24
     assert sorted(entry.term for entry in read_terms(file)) == sorted(words)
 
