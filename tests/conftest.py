@@ -1,5 +1,7 @@
 """What tests share: toy graphs, an index, small releases, how hard Hypothesis tries."""
 
+import signal
+
 import pytest
 from hypothesis import settings
 
@@ -11,6 +13,9 @@ from medcoder.kg import KG  # noqa: E402
 from medcoder.sources import open_source  # noqa: E402
 from releases import read  # noqa: E402
 from toy import toy_source  # noqa: E402
+
+# A shell starts what it runs in the background deaf to Ctrl-C, and so would be the processes here.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No test is about time.
 settings.register_profile("medcoder", deadline=None)
