@@ -131,7 +131,8 @@ def test_bad_uploads(rest, tmp_path):
             _damaged(whole, draw), _damaged(whole, draw),
         ):  # fmt: skip
             answer = upload(rest, content, f"x.{ending}")
-            assert answer.status_code in (201, 422), (ending, content, answer.text)
+            # 413: damage may make a workbook seem huge once it is unpacked.
+            assert answer.status_code in (201, 413, 422), (ending, content, answer.text)
             if answer.status_code == 422:
                 assert str(rest.app.state.serving.folder) not in answer.text
     for name in ("x.exe", "x", "../../../etc/passwd", ".csv\0.exe"):
@@ -290,7 +291,7 @@ def test_a_job_goes_on_after_a_restart(many_index, tmp_path, monkeypatch):
     with client(app) as rest:
         sent = upload(rest).json()["upload"]
         job = rest.post("/v1/map", json={"upload": sent, "column": "text"}).json()["id"]
-        until(lambda: calls)
+        until(lambda: closing.ident)  # it has begun
         closing.join(30)
     with client(made(many_index, tmp_path)) as rest:
         assert finished(rest, job)["state"] == "done"
