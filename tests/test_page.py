@@ -142,8 +142,9 @@ def test_a_filter_restricts_and_is_in_the_address(people, normalizer):
         page.get_by_role("checkbox", name="ICD10CM").check()
         expect(page.locator(".result")).to_have_count(len(found))
         page.wait_for_url("**vocabularies=ICD10CM*")
-        shown = [one.get_attribute("data-concept") for one in page.locator(".result").all()]
-        assert shown == [one.concept for one in found]
+        for place, one in enumerate(found):  # waits: there were as many before the filter
+            result = page.locator(".result").nth(place)
+            expect(result).to_have_attribute("data-concept", one.concept)
         page.keyboard.press("Escape")
         expect(page.locator(".filter-box:visible")).to_have_count(0)
 
