@@ -1,5 +1,6 @@
 """The tables of data/ are what their README says: fields, counts, nothing under two concepts."""
 
+import hashlib
 import re
 import tomllib
 from collections import Counter
@@ -12,13 +13,22 @@ from medcoder.text import clean, fold
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "data"
 MANIFEST = tomllib.loads((ROOT / "recipes" / "medcoder-all" / "manifest.toml").read_text("utf-8"))
-LAY = sorted((DATA / "lay").iterdir())
+LAY, NOTES = (sorted((DATA / folder).iterdir()) for folder in ("lay", "notes"))
+WEST = ["de", "nl", "fr", "es", "it", "pt"]
 TWELVE = ["de", "fr", "nl", "es", "it", "pt", "sv", "pl", "cs", "ru", "zh", "ja"]
 PARALLEL = {  # languages, in the order of the columns
+    "findings_a": ["en", *WEST, "sv", "da", "nb", "ro"],
+    "findings_b": ["cs", "hu", "fi", "hr", "ko", "ja", "zh", "pl", "ru", "tr", "uk", "el", "vi"],
+    "general": ["en", *WEST, "pl", "ru", "cs", "sv", "ja", "zh", "tr"],
     "more": ["sv", "da", "nb", "fi", "hu", "hr", "uk", "el", "tr", "ko", "vi", "cs"],
     "phrases": ["en", *TWELVE],
     "terms": TWELVE,
     "words": ["en", "de", "es", "fr", "nl", "it", "pt"],
+}
+RELATED = {  # columns after the term and what all have
+    "conditions": ["signs", "causes", "complications", "treatments", "tests"],
+    "drugs": ["treats", "action", "effects", "other"],
+    "signs": ["conditions", "parts", "measures"],
 }
 ID = re.compile(r"[A-Za-z][A-Za-z0-9.]*:\S+")
 # Of concepts of the graph; WN30 is WordNet.
@@ -26,10 +36,14 @@ GRAPH = {
     "CHEBI", "CL", "DOID", "EFO", "GARD", "HP", "ICD10", "ICD10CM", "ICD11", "MESH", "MONDO",
     "NCIT", "ORPHA", "SYMP", "UBERON", "WN30",
 }  # fmt: skip
-OWN = {"words": "PAR", "phrases": "PHR"}
+FINDINGS = {"FND", "FNM"}
+OWN = {"findings_a": FINDINGS, "findings_b": FINDINGS, "general": {"GEN"}}
+OWN |= {"phrases": {"PHR"}, "words": {"PAR"}}
 
 parts = pytest.mark.parametrize("name", PARALLEL)
-files = pytest.mark.parametrize("path", LAY, ids=lambda path: path.name)
+files = pytest.mark.parametrize(
+    "path", [*LAY, *NOTES], ids=lambda path: f"{path.parent.name}/{path.name}"
+)
 
 
 def rows(path, header):
@@ -41,28 +55,45 @@ def rows(path, header):
     for number, row in enumerate(others, 2):
         assert len(row) == len(header), (path.name, number, row)
         assert [clean(field) for field in row] == row, (path.name, number, row)
-        assert ID.fullmatch(row[0]), (path.name, number, row)
     return others
 
 
+def of_concepts(path, header):
+    found = rows(path, header)
+    assert [row for row in found if not ID.fullmatch(row[0])] == []
+    return found
+
+
 def lay(path):
-    return rows(path, ["concept", "name", "phrase"])
+    return of_concepts(path, ["concept", "name", "phrase"])
 
 
 def parallel(name):
-    return rows(DATA / "parallel" / f"{name}.tsv", ["concept", *PARALLEL[name]])
+    return of_concepts(DATA / "parallel" / f"{name}.tsv", ["concept", *PARALLEL[name]])
+
+
+def related(name):
+    columns = ["term", "names", "kinds", "closest", *RELATED[name]]
+    return rows(DATA / "related" / f"{name}.tsv", columns)
+
+
+def items(row):
+    return [item for field in row[1:] if field for item in field.split(" | ")]
 
 
 def terms(row):
     return [term for field in row[1:] if field for term in field.split(" / ")]
 
 
-def test_there_is_a_file_of_lay_phrases_for_each_language():
-    assert [path.name for path in LAY] == ["de.tsv", "en.tsv", "es.tsv", "fr.tsv", "nl.tsv"]
+def test_there_is_a_file_of_phrases_for_each_language():
+    spoken = "cs de en es fr hu it ja ko nl pl pt ru sv tr zh"
+    assert [path.stem for path in LAY] == spoken.split(" ")
+    assert [path.stem for path in NOTES] == ["de", "en", "es", "fr", "it", "nl", "pt"]
+    assert {path.suffix for path in [*LAY, *NOTES]} == {".tsv"}
 
 
 @files
-def test_lay_phrases_have_no_empty_fields_and_are_there_once(path):
+def test_phrases_have_no_empty_fields_and_are_there_once(path):
     found = lay(path)
     for row in found:
         assert all(row) and fold(row[2]), row
@@ -70,20 +101,20 @@ def test_lay_phrases_have_no_empty_fields_and_are_there_once(path):
 
 
 @files
-def test_no_lay_phrase_is_under_two_concepts_of_a_language(path):
+def test_no_phrase_is_under_two_concepts_of_a_file(path):
     owner = {}
     for concept, _, phrase in lay(path):
         assert owner.setdefault(fold(phrase), concept) == concept, phrase
 
 
-def test_a_concept_has_one_name_in_all_files():
-    names = {}
-    for path in LAY:
-        for concept, name, _ in lay(path):
+def test_a_concept_has_one_name_in_all_files_of_lay_phrases_and_in_each_of_notes():
+    for some in (LAY, *([path] for path in NOTES)):
+        names = {}
+        for concept, name, _ in (row for path in some for row in lay(path)):
             assert names.setdefault(concept, name) == name
 
 
-def test_there_are_four_files_of_the_parallel_vocabulary():
+def test_there_are_seven_files_of_the_parallel_vocabulary():
     found = sorted((DATA / "parallel").iterdir())
     assert [path.name for path in found] == [f"{name}.tsv" for name in PARALLEL]
 
@@ -102,32 +133,102 @@ def test_parallel_words_are_terms_of_one_concept_a_row(name):
 def test_parallel_ids_are_of_the_graph_or_our_own_and_those_are_there_once(name):
     ids = [row[0] for row in parallel(name)]
     kinds = {concept.partition(":")[0] for concept in ids}
-    assert kinds - GRAPH == {OWN[name]} if name in OWN else kinds <= GRAPH
+    assert kinds - GRAPH == OWN.get(name, set())
     single = [one for one in ids if name != "words" or one.startswith("PAR:")]
     assert len(set(single)) == len(single)  # in words.tsv, two rows may be of one concept
-    numbered = [one for one in ids if one.partition(":")[0] == OWN.get(name)]
-    assert all(re.fullmatch(r"(PAR|PHR):[0-9]{5}", one) for one in numbered)
+    numbered = [one for one in ids if one.partition(":")[0] not in GRAPH]
+    assert all(re.fullmatch(r"[A-Z]{3}:[0-9]{5}", one) for one in numbered)
 
 
-def test_the_counts_of_the_readme_and_the_manifest_are_those_of_the_files():
+def test_the_two_files_of_findings_are_of_the_same_concepts():
+    assert {row[0] for row in parallel("findings_a")} == {row[0] for row in parallel("findings_b")}
+
+
+@pytest.mark.parametrize("name", RELATED)
+def test_related_terms_have_a_row_each_and_items_that_are_there_once_in_a_field(name):
+    found = related(name)
+    assert [row[0] for row in found if not (fold(row[0]) and items(row))] == []
+    assert len({fold(row[0]) for row in found}) == len(found)
+    for row in found:
+        for field in filter(None, row[1:]):
+            some = field.split(" | ")
+            assert [clean(item) for item in some] == some, row
+            keys = [fold(item) for item in some]
+            assert all(keys) and len(set(keys)) == len(keys) and fold(row[0]) not in keys, row
+
+
+def test_there_are_three_files_of_related_terms():
+    assert sorted(path.name for path in (DATA / "related").iterdir()) == [
+        f"{name}.tsv" for name in RELATED
+    ]
+
+
+def test_the_counts_of_the_readme_are_those_of_the_files():
     readme = (DATA / "README.md").read_text(encoding="utf-8")
-    every = [row for path in LAY for row in lay(path)]
-    for name, found in [(f"`{path.name}`", lay(path)) for path in LAY] + [("all", every)]:
-        assert f"| {name} | {len(found):,} | {len({row[0] for row in found}):,} |" in readme
+    for some in (LAY, NOTES):
+        folder = some[0].parent.name
+        tables = [(f"`{folder}/{path.name}`", lay(path)) for path in some]
+        tables.append((f"all of `{folder}/`", [row for _, found in tables for row in found]))
+        for name, found in tables:
+            assert f"| {name} | {len(found):,} | {len({row[0] for row in found}):,} |" in readme
     shared = [(f"`{name}.tsv`", parallel(name)) for name in PARALLEL]
     both = [row for _, found in shared for row in found]
-    for name, found in [*shared, ("all four", both)]:
+    for name, found in [*shared, ("all seven", both)]:
         linked = sum(row[0].partition(":")[0] in GRAPH for row in found)
         count = sum(len(terms(row)) for row in found)
         assert f"| {name} | {len(found):,} | {linked:,} | {count:,} |" in readme
+    near = [(f"`{name}.tsv`", related(name)) for name in RELATED]
+    for name, found in [*near, ("all three", [row for _, some in near for row in some])]:
+        assert f"| {name} | {len(found):,} | {sum(map(len, map(items, found))):,} |" in readme
+
+
+def hashed(path):
+    return f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
+
+
+def test_the_manifest_has_the_counts_and_hashes_of_the_files():
     own = MANIFEST["own"]
-    assert own["lay"]["terms"] == len(every)
-    assert own["lay"]["concepts"] == len({row[0] for row in every})
-    assert {name: (one["rows"], one["terms"]) for name, one in own["parallel"]["file"].items()} == {
-        name: (len(parallel(name)), sum(len(terms(row)) for row in parallel(name)))
+    for some in (LAY, NOTES):
+        about = own[some[0].parent.name]
+        every = {path.stem: lay(path) for path in some}
+        assert about["file"] == {
+            path.stem: {"terms": len(every[path.stem]), "table": hashed(path)} for path in some
+        }
+        rows_of_all = [row for found in every.values() for row in found]
+        assert about["terms"] == len(rows_of_all)
+        assert about["concepts"] == len({row[0] for row in rows_of_all})
+    assert own["parallel"]["file"] == {
+        name: {
+            "rows": len(parallel(name)),
+            "terms": sum(len(terms(row)) for row in parallel(name)),
+            "table": hashed(DATA / "parallel" / f"{name}.tsv"),
+        }
         for name in PARALLEL
     }
-    assert MANIFEST["inputs"]["parallel_rows"] <= len(parallel("words"))
+    assert own["related"]["file"] == {
+        name: {
+            "rows": len(related(name)),
+            "items": sum(len(items(row)) for row in related(name)),
+            "table": hashed(DATA / "related" / f"{name}.tsv"),
+        }
+        for name in RELATED
+    }
+
+
+def test_the_card_has_the_counts_of_the_manifest():
+    card = (ROOT / "src" / "medcoder" / "models" / "medcoder-all.md").read_text(encoding="utf-8")
+    inputs, own, sources = (MANIFEST[name] for name in ("inputs", "own", "source"))
+    one_a_row = ("orphanet", "hpo", "mesh", "mondo", "wordnet_omw", "icd10cm", "gard")
+    counts = [sources[name]["terms"] for name in one_a_row]
+    for several in (("ncit_disease2018", "uberon", "efo", "chebi"), ("doid", "symp")):
+        counts.append(sum(sources[name]["terms"] for name in several))
+    counts += [own["lay"]["terms"], own["notes"]["terms"]]
+    counts.append(sum(file["terms"] for file in own["parallel"]["file"].values()))
+    counts += [inputs[f"extra_{made}"] for made in ("mined", "misspelt", "shortened")]
+    table = card[card.index("## What it learnt from") : card.index("## How it was made")]
+    found = [row.split(" | ")[1] for row in table.split("\n") if re.match(r"\| .*[0-9] \| ", row)]
+    assert sorted(found) == sorted(f"{count:,}" for count in counts)
+    assert f"{inputs['related_relations']:,} relations" in table
 
 
 @parts
