@@ -13,7 +13,7 @@ from medcoder.errors import InputError, UsageError
 from medcoder.ingest import ingest
 from medcoder.kg import KG
 from medcoder.sampling import TripletSampler
-from medcoder.sampling.sampler import _once, relation_shares
+from medcoder.sampling.sampler import _cumulative, _distinct, _once, relation_shares
 from memory import MemorySource
 
 # Sixteen concepts; number n has n % 4 + 1 terms in English and one in French if n is even.
@@ -589,3 +589,61 @@ def test_too_few_concepts_for_pairs(kg):
     with pytest.raises(UsageError, match="17 synonym pairs a step, but 16 concepts have two terms"):
         TripletSampler(kg, k=8, m=2, pairs=17)
     assert len(TripletSampler(kg, k=0, m=2, pairs=16).batch(0, 0).terms) == 32
+
+
+def test_anchored_pairs_are_an_extra_term_and_one_of_the_graph(kg):
+    """Number 5 has two extra terms, one of weight three, and is drawn in every batch."""
+    beside = len(kg.terms) + np.array([0, 1, 1, 1])
+    own = np.arange(*kg.terms.first[[5, 6]])
+    extra = (np.full(4, 5), beside)
+    options = {"k": 0, "m": 2, "pairs": 2, "extra": extra, "extra_share": 0.5}
+    sampler = TripletSampler(kg, extra_anchored=1.0, **options)
+    ours, theirs = Counter(), Counter()
+    for batch in many(sampler, 4000):
+        concepts, terms = pairs_of(batch)
+        assert concepts[0] == 5
+        ours[terms[0, 0]] += 1
+        theirs[terms[0, 1]] += 1
+        low, high = kg.terms.first[concepts[1]], kg.terms.first[concepts[1] + 1]
+        assert ((low <= terms[1]) & (terms[1] < high)).all()  # others have no extra terms
+    assert set(ours) == set(own.tolist()) and set(theirs) == set(beside.tolist())
+    assert all(near(count, 4000 / len(own), 4000) for count in ours.values())
+    assert near(theirs[beside[1]], 3000, 4000)
+    anchored = 0
+    for batch in many(TripletSampler(kg, extra_anchored=0.5, **options), 4000):
+        _, terms = pairs_of(batch)
+        anchored += bool((terms[0] >= len(kg.terms)).sum() == 1)
+        assert terms[0, 0] != terms[0, 1]
+    own, size = len(own), len(own) + 4
+    # Of the graph first, the light one first, the heavy one first and then none of its places.
+    mixed = own / size * 4 / (size - 1) + 1 / size * own / (size - 1) + 3 / size * own / (size - 3)
+    assert near(anchored, 4000 * (0.5 + 0.5 * mixed), 4000)
+
+
+@pytest.mark.parametrize("power", [2.0, 200.0])
+def test_what_weighs_next_to_nothing_is_drawn_in_the_end(power):
+    counts = np.array([200_000, 3, *[2] * 6])
+    cumulative = _cumulative(counts, power)
+    assert np.isfinite(cumulative).all()
+    second = Counter()
+    for seed in range(200):
+        chosen = _distinct(np.random.default_rng(seed), 8, 8, cumulative).tolist()
+        assert sorted(chosen) == list(range(8))
+        some = _distinct(np.random.default_rng(seed), 8, 3, cumulative).tolist()
+        assert len(set(some)) == 3 and 0 in some
+        second[chosen[1]] += 1
+    # Of those that are left, the one with three terms comes first more often than another.
+    if power == 2.0:
+        assert near(second[1], 200 * 9 / (9 + 6 * 4), 200)
+
+
+def test_concepts_are_drawn_by_their_number_of_terms(kg):
+    counts = np.diff(kg.terms.first)
+    several = counts > 1
+    for power in (0.5, 1.0):
+        sampler = TripletSampler(kg, k=0, m=2, pairs=1, pair_power=power)
+        found = Counter(int(pairs_of(batch)[0][0]) for batch in many(sampler, 6000))
+        shares = np.where(several, counts.astype(float) ** power, 0)
+        shares /= shares.sum()
+        for concept, share in enumerate(shares):
+            assert near(found[concept], 6000 * share, 6000), (power, concept)

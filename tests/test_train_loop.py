@@ -431,6 +431,8 @@ def test_hard_negatives_that_nobody_could_draw(kg, tmp_path):
 def test_a_share_of_extra_terms_that_are_not_there(kg, tmp_path):
     with pytest.raises(UsageError, match=r"sampler\.extra_share is 0\.5, but .* --extra"):
         run(kg, tmp_path / "run", "sampler.pairs=6", "sampler.extra_share=0.5")
+    with pytest.raises(UsageError, match=r"sampler\.extra_anchored is 0\.5, but .* --extra"):
+        run(kg, tmp_path / "run", "sampler.pairs=6", "sampler.extra_anchored=0.5")
 
 
 def test_teachers_are_followed(kg, tmp_path):

@@ -30,14 +30,19 @@ class SamplerConfig:
     terms_per_language: int = 0  # of a concept, its best; 0: all (ours)
     relation_power: float = 1.0  # a relation with n edges is drawn as n to this power (ours)
     extra_share: float = 0.0  # part of the pairs from concepts with extra terms (ours)
+    # How often a pair of such a concept is an extra term and one of the graph (ours).
+    extra_anchored: float = 0.0
+    pair_power: float = 0.0  # a concept with n terms is drawn for a pair as n to this power (ours)
     # Draw half of the pairs near the others, by an index of the model made anew every so many
     # steps; 0: never (ours).
     hard_every: int = 0
 
     def __post_init__(self) -> None:
         _check(self, k=4, pairs=0, terms_per_language=0, relation_power=0, hard_every=0)
-        if not 0 <= self.extra_share <= 1:
-            raise UsageError(f"extra_share is {self.extra_share}: it must be from 0 to 1")
+        _check(self, pair_power=0)
+        for name in ("extra_share", "extra_anchored"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise UsageError(f"{name} is {getattr(self, name)}: it must be from 0 to 1")
         # The bounds are of the paper, The contrastive learning framework for KG with synonyms.
         if not 2 <= self.m <= math.isqrt(self.k):
             raise UsageError(
@@ -46,7 +51,7 @@ class SamplerConfig:
             )
         if self.k % self.m:
             raise UsageError(f"k is {self.k}: it must be a multiple of sampler.m = {self.m}")
-        for name in ("extra_share", "hard_every"):
+        for name in ("extra_share", "extra_anchored", "pair_power", "hard_every"):
             if getattr(self, name) and not self.pairs:
                 raise UsageError(
                     f"{name} is {getattr(self, name)}: it needs sampler.pairs, on which it "

@@ -13,6 +13,8 @@ from medcoder.errors import InputError, UsageError
 from medcoder.kg import KG
 from medcoder.text import language_in
 
+_TRIES = 32  # draws with weights until those that are left come in turn
+
 Array = npt.NDArray[Any]
 
 
@@ -53,6 +55,8 @@ class TripletSampler:
         relation_power: float = 1.0,
         extra: tuple[Array, Array] | None = None,
         extra_share: float = 0.0,
+        extra_anchored: float = 0.0,
+        pair_power: float = 0.0,
         alike: Array | None = None,
     ) -> None:
         """k triplets a step, each m times; `pairs` concepts more, each with two of its terms.
@@ -65,6 +69,10 @@ class TripletSampler:
             comes twice is drawn twice as often.
         extra_share: up to this part of the pairs is drawn among the concepts that have such
             terms, each as often as it has.
+        extra_anchored: how often a pair of a concept with such terms is one of them and one of
+            the graph's.
+        pair_power: a concept with n terms is drawn for a pair as n to this power; 0 draws
+            concepts evenly.
         alike: (terms,) equal numbers where terms look the same to the model; of those of one
             concept only the first is drawn, so that no pair is a term with itself.
         """
@@ -82,6 +90,11 @@ class TripletSampler:
                 f"{pairs} synonym pairs a step, but {len(self._several)} concepts "
                 "have two terms: lower sampler.pairs"
             )
+        self._by_terms = _cumulative(counts[self._several], pair_power) if pairs else None
+        owner = np.repeat(np.arange(len(kg)), counts)
+        # A concept's terms of the graph come before its extra ones.
+        self._own = np.bincount(owner[self._terms < len(kg.terms)], minlength=len(kg))
+        self._anchored = extra_anchored
         extended = extra[0] if extra is not None else np.zeros(0, np.int64)
         self._extended = extended[self._has_pair[extended]]
         self._from_extended = round(extra_share * pairs) if len(self._extended) else 0
@@ -132,7 +145,7 @@ class TripletSampler:
         """Distinct concepts with two terms; with hard negatives, half of them near the others."""
         if self.pairs == 0:
             return np.zeros(0, np.int64)
-        first = self._several[_distinct(rng, len(self._several), self.pairs)]
+        first = self._several[_distinct(rng, len(self._several), self.pairs, self._by_terms)]
         if self._from_extended:
             place = rng.integers(0, len(self._extended), self._from_extended)
             first = _first_of_each(np.concatenate([self._extended[place], first]))[: self.pairs]
@@ -161,6 +174,12 @@ class TripletSampler:
             step = 1 + (rng.random(len(same)) * (size[same] - 1)).astype(np.int64)
             both[same, 1] = begin[same] + (one[same] + step) % size[same]
             same = same[self._terms[both[same, 0]] == self._terms[both[same, 1]]]
+        if self._anchored:
+            own = self._own[concepts]
+            wanted = (rng.random(len(concepts)) < self._anchored) & (own > 0) & (own < size)
+            of_graph, beside = rng.random((2, len(concepts)))
+            anchored = np.stack([of_graph * own, own + beside * (size - own)], 1).astype(np.int64)
+            both[wanted] = begin[wanted, None] + anchored[wanted]
         chosen: Array = self._terms[both.ravel()]
         return chosen
 
@@ -249,13 +268,39 @@ def _weigh(kg: KG, edges: Array | None, power: float) -> tuple[Array, Array, Arr
     return order, np.concatenate([[0], np.cumsum(counts)]), cumulative
 
 
-def _distinct(rng: np.random.Generator, below: int, size: int) -> Array:
-    """Distinct numbers; drawing again costs less than a permutation of all."""
+def _cumulative(counts: Array, power: float) -> Array | None:
+    """Cumulative weights of numbers that are drawn as their counts to a power; None: evenly."""
+    if power == 0:
+        return None
+    cumulative: Array = np.cumsum((counts / counts.max()) ** power)
+    cumulative /= cumulative[-1]
+    return cumulative
+
+
+def _distinct(
+    rng: np.random.Generator, below: int, size: int, cumulative: Array | None = None
+) -> Array:
+    """Distinct numbers; drawing again mostly costs less than a permutation of all."""
     chosen: Array = np.zeros(0, np.int64)
+    tries = 0
     while len(chosen) < size:
-        more = rng.integers(0, below, size - len(chosen))
-        chosen = _first_of_each(np.concatenate([chosen, more]))
+        if cumulative is None:
+            more = rng.integers(0, below, size - len(chosen))
+        elif tries < _TRIES:
+            more = np.searchsorted(cumulative, rng.random(size - len(chosen)), side="right")
+        else:  # some weigh so much that others hardly ever come
+            more = _in_turn(rng, cumulative)
+        chosen = _first_of_each(np.concatenate([chosen, more]))[:size]
+        tries += 1
     return chosen
+
+
+def _in_turn(rng: np.random.Generator, cumulative: Array) -> Array:
+    """All numbers, in the order in which they would come if each came once."""
+    weights = np.diff(cumulative, prepend=0.0)
+    with np.errstate(divide="ignore"):
+        waits = rng.exponential(size=len(weights)) / weights
+    return np.argsort(waits, kind="stable")
 
 
 def relation_shares(kg: KG, power: float) -> Mapping[str, float]:

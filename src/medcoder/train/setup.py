@@ -35,11 +35,12 @@ def check_options(config: TrainConfig, processes: int, *, hard: bool, extra: boo
             "sampler.hard_every needs a function `neighbours` that finds concepts near each "
             "other: set it to 0"
         )
-    if options.extra_share and not extra:
-        raise UsageError(
-            f"sampler.extra_share is {options.extra_share}, but there are no extra terms: name "
-            "their table with --extra, or leave it out"
-        )
+    for name in ("extra_share", "extra_anchored"):
+        if getattr(options, name) and not extra:
+            raise UsageError(
+                f"sampler.{name} is {getattr(options, name)}, but there are no extra terms: name "
+                "their table with --extra, or leave it out"
+            )
 
 
 def make_step(encoder: TransformerEncoder, state: State, config: TrainConfig) -> Step:
@@ -73,6 +74,8 @@ def make_sampler(
         relation_power=options.relation_power,
         extra=extra,
         extra_share=options.extra_share,
+        extra_anchored=options.extra_anchored,
+        pair_power=options.pair_power,
         alike=store.alike() if store is not None else None,
     )
 
