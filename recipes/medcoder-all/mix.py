@@ -1,9 +1,10 @@
-"""The weights of a trained model, mixed with those that it started from.
+"""The weights of trained models, averaged, and mixed with those that they started from.
 
-python recipes/medcoder-all/mix.py work/run/model --start work/init --minilm MINILM --out work/mixed
+python recipes/medcoder-all/mix.py work/run*/model --start work/init --minilm MINILM --out mixed
 
-A weight becomes 0.8 times the trained one and 0.2 times the old one. Pieces that MiniLM had no part
-of keep what they learnt: but for those that USE gave a word to, they began as noise.
+A weight becomes 0.8 times the trained one, the mean of the runs, and 0.2 times the old one. Pieces
+that MiniLM had no part of keep what they learnt: but for those that USE gave a word to, they began
+as noise.
 """
 
 from __future__ import annotations
@@ -24,20 +25,25 @@ PIECES = "embeddings.word_embeddings.weight"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("model", type=Path, help="model folder of the run")
+    parser.add_argument("models", type=Path, nargs="+", help="model folders of runs with one start")
     parser.add_argument("--start", type=Path, required=True, help="what vocabulary.py made")
     parser.add_argument("--minilm", type=Path, required=True, help="Hugging Face folder")
     parser.add_argument("--out", type=Path, required=True, help="model folder to make")
+    parser.add_argument("--trained", type=float, default=TRAINED, help="share, from 0 to 1")
     options = parser.parse_args()
-    encoder = TransformerEncoder.load(options.model, pooling="mean", max_length=32)
+    encoder = TransformerEncoder.load(options.models[0], pooling="mean", max_length=32)
     start = TransformerEncoder.load(options.start).model.state_dict()
-    trained = encoder.model.state_dict()
-    mixed = {name: torch.lerp(start[name], trained[name], TRAINED) for name in trained}
+    trained = mean([TransformerEncoder.load(model).model.state_dict() for model in options.models])
+    mixed = {name: torch.lerp(start[name], trained[name], options.trained) for name in trained}
     learnt = unknown(AutoTokenizer.from_pretrained(options.minilm), encoder.tokenizer)
     mixed[PIECES][learnt] = trained[PIECES][learnt]
     encoder.model.load_state_dict(mixed)
     save_encoder(encoder, options.out)
     print(f"{len(mixed)} arrays; {len(learnt):,} pieces keep what they learnt")
+
+
+def mean(runs: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    return {name: torch.stack([run[name] for run in runs]).mean(0) for name in runs[0]}
 
 
 def unknown(old: object, new: object) -> list[int]:

@@ -22,10 +22,13 @@ from medcoder import KG
 from medcoder.ingest import ingest
 from medcoder.normalize.drawn import misspell
 from medcoder.sources import open_source
+from medcoder.text import fold
 
 HERE = Path(__file__).parent
 COLUMNS = ["concept_id", "term", "lang", "source"]
-LAY, PARALLEL, CHANGED = "3", "2", "1"  # weights: 3 is drawn as often as three terms
+LAY, PARALLEL, CHANGED = "5", "2", "1"  # weights: 5 is drawn as often as five terms
+MINED = "1"
+MISSPELT, SHORTENED = 0.25, 0.15  # of the concepts
 ANY = "mul"  # language of the mined words, which are of many and do not say of which
 TYPO = "x-typo-"  # before the language of a misspelt term, so that a teacher can tell them apart
 NOTE = "x-note-en"  # of English terms as a clerk shortens them, of which no teacher is asked
@@ -44,9 +47,10 @@ def main() -> None:
     lay = read_lay(options.data)
     rows = read_parallel(options.data)
     known = set(graph["concept_id"].unique())
-    linked, new = split_parallel(rows, known)
-    more = [(concept, word, ANY, "words") for concept, word in read(options.words)[1]]
-    more += new
+    owner = owners(graph)
+    linked, new = split_parallel(rows, known, owner)
+    english, mined = split_words(read(options.words)[1], owner)
+    more = english + new
     more += [(one.concept, one.phrase, one.language, "lay") for one in orphans(lay, known)]
     graph = pl.concat([graph, pl.DataFrame(more, schema=COLUMNS, orient="row")])
     terms, built = options.out / "terms.parquet", options.out / "train.kg"
@@ -54,14 +58,14 @@ def main() -> None:
     ingest([open_source(f"table={terms}")], built, overwrite=True)
     kg = KG.open(built)
     extra = [(one.phrase, one.concept, one.language, LAY) for one in lay]
-    extra += linked
+    extra += linked + mined
     changed = list(misspelt(kg)), list(shortened(kg))
     extra += [row for rows in changed for row in rows]
     write(options.out / "extra.tsv", ["term", "concept", "language", "weight"], extra)
     print(kg)
     print(
-        f"extra: {len(lay):,} lay, {len(linked):,} parallel, {len(changed[0]):,} misspelt, "
-        f"{len(changed[1]):,} shortened"
+        f"extra: {len(lay):,} lay, {len(linked):,} parallel, {len(mined):,} mined, "
+        f"{len(changed[0]):,} misspelt, {len(changed[1]):,} shortened"
     )
 
 
@@ -77,22 +81,58 @@ def take(terms: pl.DataFrame, *, all_sources: bool) -> pl.DataFrame:
         )
     wanted = [name for name, about in sources.items() if about["in"] or all_sources]
     kept = terms.filter(pl.col("source").is_in(wanted)).select(COLUMNS)
+    # Some terms of EFO end in the two signs of an escaped line break.
+    kept = kept.with_columns(pl.col("term").str.strip_suffix("\\n").str.strip_chars())
     print(f"{len(kept):,} of {len(terms):,} terms, of {len(wanted)} of {len(sources)} sources")
     return kept
 
 
 def split_parallel(
-    rows: Iterable[Row], known: set[str]
+    rows: Iterable[Row], known: set[str], owner: dict[str, str]
 ) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
-    """Extra terms of concepts that the graph has, and terms of concepts that are new in it."""
+    """Extra terms, and one term of each concept that is new in the graph, English if there is one.
+
+    What is an extra term is drawn more often than one of the many concepts of the graph. A row
+    whose first English term is of one concept of the graph alone is of that concept.
+    """
     linked, new = [], []
-    for concept, terms in rows:
-        for language, some in terms.items():
-            if concept in known:
-                linked += [(term, concept, language, PARALLEL) for term in some]
-            else:
-                new += [(concept, term, language, "parallel") for term in some]
+    seen, found = set(known), {concept: concept for concept in known}
+    for given, terms in rows:
+        name = fold(terms["en"][0]) if "en" in terms else ""
+        concept = found.setdefault(given, owner.get(name, given))  # a later file may lack English
+        for language in sorted(terms, key=lambda tag: tag != "en"):
+            for term in terms[language]:
+                if concept in seen:
+                    linked.append((term, concept, language, PARALLEL))
+                else:
+                    new.append((concept, term, language, "parallel"))
+                    seen.add(concept)
     return linked, new
+
+
+def owners(graph: pl.DataFrame) -> dict[str, str]:
+    """The concept of each English term that has one alone, by its folded text."""
+    found: dict[str, set[str]] = {}
+    for concept, term in graph.filter(pl.col("lang") == "en").select(COLUMNS[:2]).iter_rows():
+        found.setdefault(fold(term), set()).add(concept)
+    return {term: min(concepts) for term, concepts in found.items() if len(concepts) == 1}
+
+
+def split_words(
+    rows: Iterable[Iterable[str]], owner: dict[str, str]
+) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+    """English words that are new in the graph, and as extra terms those of other languages."""
+    concepts: dict[str, str] = {}
+    english, mined = [], []
+    for cluster, word in rows:  # the English word of a cluster comes first
+        if cluster in concepts:
+            mined.append((word, concepts[cluster], ANY, MINED))
+        elif fold(word) in owner:
+            concepts[cluster] = owner[fold(word)]
+        else:
+            concepts[cluster] = cluster
+            english.append((cluster, word, "en", "words"))
+    return english, mined
 
 
 def orphans(lay: Iterable[Phrase], known: set[str]) -> Iterator[Phrase]:
@@ -105,7 +145,7 @@ def orphans(lay: Iterable[Phrase], known: set[str]) -> Iterator[Phrase]:
 
 
 def misspelt(kg: KG) -> Iterator[tuple[str, ...]]:
-    """For half of the concepts, one of their terms with a slip or two."""
+    """For a part of the concepts, one of their terms with a slip or two."""
     rng = np.random.default_rng(SEED)
     for concept in range(len(kg)):
         terms = [(text, kg.languages[tag]) for text, _, tag, *_ in kg.terms.of(concept)]
@@ -114,7 +154,7 @@ def misspelt(kg: KG) -> Iterator[tuple[str, ...]]:
             for text, tag in terms
             if tag.partition("-")[0] in ALPHABETIC and 6 <= len(text) <= 60
         ]
-        if not terms or rng.random() > 0.5:
+        if not terms or rng.random() > MISSPELT:
             continue
         text, tag = terms[int(rng.integers(len(terms)))]
         wrong = misspell(text, rng)
@@ -126,12 +166,12 @@ def misspelt(kg: KG) -> Iterator[tuple[str, ...]]:
 
 
 def shortened(kg: KG) -> Iterator[tuple[str, ...]]:
-    """For a third of the concepts, one of their English terms as a clerk may write it."""
+    """For a part of the concepts, one of their English terms as a clerk may write it."""
     rng = np.random.default_rng(SEED + 1)
     for concept in range(len(kg)):
         terms = [text for text, _, tag, *_ in kg.terms.of(concept) if kg.languages[tag] == "en"]
         terms = [text for text in terms if 5 <= len(text) <= 80]
-        if not terms or rng.random() > 0.35:
+        if not terms or rng.random() > SHORTENED:
             continue
         text = terms[int(rng.integers(len(terms)))]
         made = " ".join(styled(text, rng).split())

@@ -39,9 +39,12 @@ def write(path: Path, header: list[str], rows: Iterable[Iterable[str]]) -> None:
 
 
 def read_lay(data: Path) -> list[Phrase]:
-    """Lay phrases of all languages, by the names of the files."""
-    files = sorted((data / "lay").glob("*.tsv"))
-    return [Phrase(*row, file.stem) for file in files for row in read(file)[1]]
+    """Phrases of patients and of hospitals in all languages, by the names of the files."""
+    return [Phrase(*row, file.stem) for file in lay_files(data) for row in read(file)[1]]
+
+
+def lay_files(data: Path) -> list[Path]:
+    return [file for folder in ("lay", "notes") for file in sorted((data / folder).glob("*.tsv"))]
 
 
 def read_parallel(data: Path) -> list[Row]:

@@ -1,9 +1,10 @@
-"""Vectors of the two teachers for every term that training may draw.
+"""Vectors of the teachers for every term that training may draw.
 
-python recipes/medcoder-all/teachers.py work --minilm MINILM --use RESOURCES
+python recipes/medcoder-all/teachers.py work --minilm MINILM --mpnet MPNET --use RESOURCES
 
-Made are work/minilm.npy and work/use.npy: a row for each term of work/train.kg, then for each of
-work/extra.tsv, zero where a teacher is not asked. What it prints is how training is told of them.
+Made are work/minilm.npy, work/mpnet.npy and work/use.npy: a row for each term of work/train.kg,
+then for each of work/extra.tsv, zero where a teacher is not asked. What it prints is how training
+is told of them.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from medcoder.model.encoder import TransformerEncoder
 from medcoder.text import language_in
 from medcoder.train.extra import read_extra
 
-# A teacher is asked about what it speaks: MiniLM English, slips of the fingers too.
-MINILM = ("en", TYPO + "en")
-USE = (
+# A teacher is asked about what it speaks: MiniLM and mpnet English, slips of the fingers too.
+ENGLISH = ("en", TYPO + "en")
+SPOKEN = (
     ANY, "en", "es", "fr", "de", "it", "nl", "pt", "pl", "ru", "tr", "zh", "ja", "ko", "ar", "th",
 )  # fmt: skip
-WEIGHTS = {"minilm": 30, "use": 10}
+WEIGHTS = {"minilm": 20, "mpnet": 15, "use": 10}
 CHUNK = 65_536
 
 Encode = Callable[[Sequence[str]], np.ndarray]
@@ -36,15 +37,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("work", type=Path, help="folder that prepare.py wrote to")
     parser.add_argument("--minilm", type=Path, help="Hugging Face folder")
+    parser.add_argument("--mpnet", type=Path, help="Hugging Face folder")
     parser.add_argument("--use", type=Path, help="folder with weights.npz and sp.model")
     options = parser.parse_args()
     texts, languages = all_terms(options.work)
-    if options.minilm:
-        write(options.work / "minilm.npy", _minilm(options.minilm), texts, languages, MINILM)
+    for name in ("minilm", "mpnet"):
+        if folder := getattr(options, name):
+            write(options.work / f"{name}.npy", _encoder(folder), texts, languages, ENGLISH)
     if options.use:
         from use import Use
 
-        write(options.work / "use.npy", Use(options.use).encode, texts, languages, USE)
+        write(options.work / "use.npy", Use(options.use).encode, texts, languages, SPOKEN)
 
 
 def all_terms(work: Path) -> tuple[list[str], list[str]]:
@@ -74,7 +77,7 @@ def write(
     print(f"--teacher {path},weight={weight},languages={'+'.join(spoken)}")
 
 
-def _minilm(folder: Path) -> Encode:
+def _encoder(folder: Path) -> Encode:
     encoder = TransformerEncoder.load(folder, pooling="mean", max_length=64)
     cuda = torch.cuda.is_available()
     encoder = encoder.to("cuda" if cuda else "cpu").eval()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from use import Use
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-PIECES = 60_000  # to train; about half of them are chosen
+PIECES = 100_000  # to train; about half of them are chosen
 MOST_ENGLISH = 150_000  # terms; more would crowd out the other languages
 FEW = 40_000  # terms of a language below which they are repeated
 MOST_REPEATS = 4
