@@ -51,11 +51,20 @@ def edits(one, other):
     return far[len(one), len(other)]
 
 
-def but_for_slips(one, other):
-    """Whether folded strings have the same words but for a slip in each; none in short ones."""
+def but_for_slips(one, other, known=()):
+    """Whether strings have the same words but for a slip in each: of no digit, in no short word.
+
+    known: words of the first that are right as they are
+    """
     words, others = fold(one).split(), fold(other).split()
     return len(words) == len(others) and all(
-        a == b or (min(len(a), len(b)) >= 3 and edits(a, b) == 1)
+        a == b
+        or (
+            a not in known
+            and min(len(a), len(b)) >= 3
+            and edits(a, b) == 1
+            and [c for c in a if c.isdigit()] == [c for c in b if c.isdigit()]
+        )
         for a, b in zip(words, others, strict=True)
     )
 
@@ -95,13 +104,17 @@ class Ranking:
         rows: that each stage gives; by default, all
         """
         open_rows = sorted({self.terms[number][3] for number in kept} - {-1})
-        cosines = [float(row @ vector) for row in self.vectors.rows.astype(np.float32)]
         alike = self.letters.scores(query)
-        near = sorted(open_rows, key=lambda row: (-np.float32(cosines[row]), row))[:rows]
         shared = [row for row in open_rows if alike[row]]
         similar = sorted(shared, key=lambda row: (-np.float32(alike[row]), row))[:rows]
         words = {word for text in self.texts.values() for word in fold(text).split()}
         known = set(fold(query).split()) <= words
+        slips = [row for row in similar[:16] if but_for_slips(query, self.texts[row], words)]
+        slips = slips if "ngram" in stages and not known else []
+        vectors = self.vectors.rows.astype(np.float32)
+        vector = vectors[slips[0]] if slips else vector  # as if it were spelt so
+        cosines = [min(float(row @ vector), 1.0) for row in vectors]
+        near = sorted(open_rows, key=lambda row: (-np.float32(cosines[row]), row))[:rows]
         dense = set(near) if "dense" in stages else set()
         letters = "ngram" in stages and not (known and "dense" in stages)
         ngram = set(similar) if letters else set()
@@ -116,8 +129,7 @@ class Ranking:
                 order = (0, not preferred, concept, number)
                 entry = (concept, number, "exact", cosine, same, 1.0)
             elif row in dense | ngram:
-                spelt = "ngram" in stages and not known and but_for_slips(query, text)
-                score = fusion.score(cosine, similarity, known=known, spelt=spelt)
+                score = fusion.score(cosine, similarity, known=known, spelt=row in slips)
                 order = (1, -score, concept, number)
                 entry = (concept, number, "dense" if row in dense else "ngram")
                 entry += (cosine, similarity, score)

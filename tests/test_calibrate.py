@@ -3,6 +3,7 @@
 import json
 import math
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from unittest import mock
 
@@ -164,9 +165,11 @@ def test_the_threshold_balances_precision_and_recall(judged, unanswered):
         return 2 * precision * recall / (precision + recall) if sum(some) else 0.0
 
     found = calibrate._threshold(*columns(judged), answerable)
-    assert found in [confidence for confidence, _ in judged]
     best = max(harmonic(confidence) for confidence, _ in judged)
     assert harmonic(found) == pytest.approx(best)
+    above = min(confidence for confidence, _ in judged if confidence >= found)
+    below = max((confidence for confidence, _ in judged if confidence < found), default=0.0)
+    assert found == pytest.approx((above + below) / 2)
 
 
 def test_the_confidence_that_gives_a_precision():
@@ -187,8 +190,8 @@ def test_the_confidence_that_gives_a_precision():
 
 def candidates():
     return [
-        Candidate(4, 9, "exact", 0.9, 1.0, 1.0),
-        Candidate(5, 11, "exact", None, None, 1.0),
+        Candidate(4, 9, "exact", 0.9, 1.0, 1.0, name="cold"),
+        Candidate(5, 11, "exact", None, None, 1.0, name="cold"),
         Candidate(6, 13, "dense", 0.8, 0.25, 0.8, False, True),
         Candidate(7, 15, "ngram", -0.1, 0.5, -0.1, False),
     ]
@@ -198,10 +201,10 @@ def test_features():
     rows = [dict(zip(FEATURES, row, strict=True)) for row in features(candidates()).tolist()]
     assert rows[0] == pytest.approx({
         "score": 1, "square": 1, "cosine": 0.9, "similarity": 1, "margin": 0.2,
-        "lead": math.sqrt(0.2), "both": 0.2, "exact": 1, "rivals": math.log(2), "known": 1,
+        "lead": math.sqrt(0.2), "both": 0.2, "exact": 1, "rivals": 0, "known": 1,
         "spelt": 0, "one": 1,
     })  # fmt: skip
-    assert rows[1] == rows[0] | {"cosine": 0, "similarity": 0}  # as near, so as far ahead
+    assert rows[1] == rows[0] | {"cosine": 0, "similarity": 0}  # the same name, so as far ahead
     assert rows[2] == pytest.approx({
         "score": 0.8, "square": 0.64, "cosine": 0.8, "similarity": 0.25, "margin": -0.2, "lead": 0,
         "both": -0.16, "exact": 0, "rivals": 0, "known": 0, "spelt": 1, "one": 1,
@@ -211,10 +214,14 @@ def test_features():
     alone = dict(zip(FEATURES, features(candidates()[2:3])[0].tolist(), strict=True))
     assert (alone["margin"], alone["lead"]) == pytest.approx((0.8, math.sqrt(0.8)))
     assert features(candidates(), 2).tolist() == features(candidates())[:2].tolist()
+    other = [replace(one, name=name) for one, name in zip(candidates(), "abcd", strict=True)]
+    for some in (other, [replace(one, name=None) for one in other]):  # two names as near
+        tied = dict(zip(FEATURES, features(some)[0].tolist(), strict=True))
+        assert tied == rows[0] | {"margin": 0, "lead": 0, "both": 0, "rivals": math.log(2)}
     assert features([]).shape == (0, len(FEATURES))
 
 
-def test_concepts_of_one_name_are_likely_together():
+def test_concepts_of_one_name_have_its_confidence():
     def fitted(best, other):
         weights = (
             [logit if name == "one" else 0.0 for name in FEATURES] for logit in (best, other)
@@ -223,12 +230,27 @@ def test_concepts_of_one_name_are_likely_together():
         return Calibration(**made, threshold=0.5, error=0.0, curve=(), reliability=())
 
     calibration = fitted(math.log(0.4 / 0.6), math.log(0.3 / 0.7))
-    assert calibration.likely(candidates()) == pytest.approx(0.4 + 0.3)  # the two exact ones
-    assert calibration.likely(candidates()[1:]) == pytest.approx(0.4)
-    nearly = [Candidate(n, n, "dense", 0.5, None, 0.5 - n * 4e-7) for n in range(4)]
-    assert calibration.likely(nearly) == pytest.approx(0.4 + 0.3 + 0.3)
-    assert fitted(2.0, 2.0).likely(candidates()) == 1.0
-    assert calibration.likely([]) == 0.0
+    found = calibration.confidences(candidates()).tolist()
+    assert found == pytest.approx([0.4, 0.4, 0.3, 0.3])  # the two exact ones
+    some = [Candidate(n, n, "dense", 0.9 - n / 9, name="abacb"[n]) for n in range(5)]
+    some[1].cosine, some[4].cosine = 0.5, 0.4  # of one name, the first decides
+    some[3].cosine = -0.5
+    weights = tuple(float(name == "cosine") for name in FEATURES)
+    calibration = Calibration(**vars(calibration) | {"others": weights})
+    found = calibration.confidences(some).tolist()
+    assert found == pytest.approx([0.4, sigmoid(0.5), 0.4, sigmoid(-0.5), sigmoid(0.5)])
+    assert calibration.confidences(some, 3).tolist() == found[:3]
+
+
+def test_a_name_is_right_if_one_of_its_concepts_is_meant():
+    some = [Candidate(n, n, "dense", 0.9 - n / 9, name="abacb"[n]) for n in range(5)]
+    assert [Asked("synonym", some, meant).right for meant in (0, 1, 2, 3, 4, None)] == [
+        True, False, True, False, False, False,
+    ]  # fmt: skip
+    rows, right, first = calibrate._table([Asked("synonym", some, 4), Asked("verbatim", some, 2)])
+    assert rows.tolist() == features(some)[[0, 1, 3, 0, 1, 3]].tolist()  # a name teaches once
+    assert right.tolist() == [False, True, False, True, False, False]
+    assert first.tolist() == [True, False, False, True, False, False]
 
 
 def test_the_best_candidate_has_weights_of_its_own():
@@ -238,7 +260,7 @@ def test_the_best_candidate_has_weights_of_its_own():
     fitted = Calibration(
         best=best, others=others, threshold=0.5, error=0.0, curve=(), reliability=()
     )
-    expected = [sigmoid(1), sigmoid(0), sigmoid(-2.4), sigmoid(0.3)]
+    expected = [sigmoid(1), sigmoid(1), sigmoid(-2.4), sigmoid(0.3)]
     assert fitted.confidences(candidates()).tolist() == pytest.approx(expected)
     assert fitted.confidences(candidates(), 1).tolist() == pytest.approx(expected[:1])
     assert fitted.confidences([]).shape == (0,)
@@ -457,9 +479,9 @@ def test_what_is_stored_is_what_was_measured(normalizer, bag):
         search = Search(top=5, stages=stages, fusion=normalizer._fusion)
         judged, hits = [], Counter()
         for place, query in enumerate(queries):
-            embedded = vectors[place][None] if "dense" in stages else None
-            [some] = found.find([query.text], embedded, search, without=[query.hidden])
-            right = bool(some) and some[0].concept == query.meant
+            embed = vectors[[place]].__getitem__ if "dense" in stages else None
+            [some] = found.find([query.text], embed, search, without=[query.hidden])
+            right = query.meant in [one.concept for one in some if one.name == some[0].name]
             hits[query.kind] += right
             if place >= half and some:
                 judged.append((float(fitted.confidences(some)[0]), right))

@@ -521,6 +521,9 @@ def test_terms_of_the_embedded_index_outlive_it(embedded, monkeypatch):
     monkeypatch.setattr(shipped, "VERSION", 77)
     assert as_json("normalize", "the sniffles")["matches"][0]["concept"] == "C0009443"
     assert len(list(embedded.glob("*.index"))) == 2
+    # A calibration that was fitted anew makes another index too.
+    monkeypatch.setattr(shipped, "shipped_calibration", lambda encoder: embedded / "terms.tsv")
+    assert shipped._key(shipped.default_model()) not in "".join(left_in(embedded))
     assert not [name for name in left_in(embedded) if name.startswith(".")]
 
 

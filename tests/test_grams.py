@@ -62,6 +62,11 @@ def build(tmp_path):
     return lambda *texts: made(list(texts), tmp_path)
 
 
+def search(found, query, k, **options):
+    [one] = found.search([query], k, **options)
+    return one
+
+
 def no_collisions(*texts):
     """Distinct trigrams may share one of 2^18 buckets, which the loops know nothing of."""
     strings = {gram for text in texts for gram in trigrams(text)}
@@ -104,15 +109,28 @@ def test_search_equals_plain_loops(texts_and_query, k, mask):
     allowed = np.array(mask[: len(texts)])
     with tempfile.TemporaryDirectory() as folder:
         found = made(texts, Path(folder))
-        check(found.search(query, k), naive, query, k)
-        check(found.search(query, k, allowed=allowed), naive, query, k, allowed)
+        check(search(found, query, k), naive, query, k)
+        check(search(found, query, k, allowed=allowed), naive, query, k, allowed)
         with mock.patch.object(module, "_DENSE", 0):
             for mask in (None, allowed):
-                sparse = found.search(query, k, allowed=mask)
+                sparse = search(found, query, k, allowed=mask)
             check(sparse, naive, query, k, allowed)
         assert found.similarity(query, texts).tolist() == pytest.approx(
             naive.scores(query), abs=CLOSE
         )
+        every = [query, *texts]
+        for text, one in zip(every, found.search(every, k), strict=True):
+            check(one, naive, text, k)
+        counts = np.array([len(texts) - place % 3 for place in range(len(every))])
+        counts[0] = 0
+        rows = np.concatenate([np.arange(count)[::-1] for count in counts.tolist()])
+        truth = [
+            score
+            for text, count in zip(every, counts.tolist(), strict=True)
+            for score in naive.scores(text)[:count][::-1]
+        ]
+        similar = found.similarities(every, counts, rows)
+        assert similar.tolist() == pytest.approx(truth, abs=CLOSE)
 
 
 @settings(max_examples=60)
@@ -128,9 +146,9 @@ def test_unread_lists_still_count(texts_and_query, k, budget):
     with tempfile.TemporaryDirectory() as folder:
         found = made(texts, Path(folder))
         with mock.patch.object(module, "_BUDGET", budget):
-            dense = found.search(query, k)
+            dense = search(found, query, k)
             with mock.patch.object(module, "_DENSE", 0):
-                sparse = found.search(query, k)
+                sparse = search(found, query, k)
     assert [part.tolist() for part in sparse] == [part.tolist() for part in dense]
     # Lists are read from the shortest on, one at least, as long as all of them fit.
     shared = [gram for gram in trigrams(query) if naive.df[gram]]
@@ -144,10 +162,10 @@ def test_unread_lists_still_count(texts_and_query, k, budget):
 def test_common_lists_are_left_unread(build, monkeypatch):
     texts = [*(f"{a}{b} itis" for a in "bcdfghjk" for b in "aeiou"), "qo itis", "itiz"]
     found = build(*texts)
-    full = found.search("qo itis", 100)
+    full = search(found, "qo itis", 100)
     assert len(full[0]) == len(texts)
     monkeypatch.setattr(module, "_BUDGET", 10)
-    rows, scores = found.search("qo itis", 100)
+    rows, scores = search(found, "qo itis", 100)
     assert rows[0] == full[0][0] == texts.index("qo itis")
     assert scores[0] == full[1][0] == pytest.approx(1)
     assert len(rows) < 20  # those that share more than "itis"
@@ -162,19 +180,19 @@ def test_equal_rows_come_in_order_however_many_there_are(build, monkeypatch, den
         monkeypatch.setattr(module, "_DENSE", 0)
     alike = ["Fever" + "!" * number for number in range(300)]
     found = build(*alike[:150], "fever of the heart", *alike[150:])
-    rows, scores = found.search("fever", 7)
+    rows, scores = search(found, "fever", 7)
     assert rows.tolist() == list(range(7))
     assert scores.tolist() == pytest.approx([1] * 7)
     allowed = np.arange(301) % 2 == 1
-    assert found.search("fevers", 7, allowed=allowed)[0].tolist() == [1, 3, 5, 7, 9, 11, 13]
-    assert found.search("fever", 1000)[0].tolist() == [*range(150), *range(151, 301), 150]
+    assert search(found, "fevers", 7, allowed=allowed)[0].tolist() == [1, 3, 5, 7, 9, 11, 13]
+    assert search(found, "fever", 1000)[0].tolist() == [*range(150), *range(151, 301), 150]
 
 
 def test_equal_rows_come_in_order_when_lists_are_unread(build, monkeypatch):
     alike = ["Fever" + "!" * number for number in range(300)]
     found = build(*alike, "fewer")
     monkeypatch.setattr(module, "_BUDGET", 350)
-    assert found.search("fever", 7)[0].tolist() == list(range(7))
+    assert search(found, "fever", 7)[0].tolist() == list(range(7))
 
 
 @settings(max_examples=25)
@@ -210,7 +228,7 @@ def test_similarity(build):
 def test_only_the_first_letters_of_a_very_long_string_count(build):
     start = "heart " * 86  # 516 letters
     found = build(start + "one", start + "two", "other")
-    assert found.search(start + "three", 5)[1].tolist() == pytest.approx([1, 1])
+    assert search(found, start + "three", 5)[1].tolist() == pytest.approx([1, 1])
     for letters, same in ((511, False), (512, True)):
         one, other = "ab" * 300, "ab" * 300
         one, other = one[:letters] + "c" * 50, other[:letters] + "d" * 50
@@ -220,17 +238,17 @@ def test_only_the_first_letters_of_a_very_long_string_count(build):
 
 def test_strings_that_are_no_text(build):
     found = build("\ud800", "a", "", "?")
-    assert found.search("\udfff", 5)[0].tolist() == [0, 3]  # a question mark in place of each
-    assert found.search("\U0010ffff\x00", 5)[0].tolist() == []
-    assert found.knows("\ud800")
-    assert not found.knows("\ud801")
+    assert search(found, "\udfff", 5)[0].tolist() == [0, 3]  # a question mark in place of each
+    assert search(found, "\U0010ffff\x00", 5)[0].tolist() == []
+    assert all(found.known("\ud800"))
+    assert not all(found.known("\ud801"))
 
 
 def test_no_rows(tmp_path):
     build_grams(iter([]), 0, tmp_path)
     found = Grams(tmp_path)
-    assert [part.tolist() for part in found.search("heart", 5)] == [[], []]
-    assert not found.knows("heart")
+    assert [part.tolist() for part in search(found, "heart", 5)] == [[], []]
+    assert not all(found.known("heart"))
 
 
 # Words
@@ -246,21 +264,21 @@ def test_known_words_equal_plain_loops(texts_and_query, places):
     with tempfile.TemporaryDirectory() as folder:
         found = made(texts, Path(folder))
         words = {word for text in rows for word in fold(text).split()}
-        assert found.knows(query, hidden) == all(word in words for word in fold(query).split())
+        assert found.known(query, hidden) == [word in words for word in fold(query).split()]
         for text in texts:
-            assert found.knows(text)
-            assert found.knows(text, hidden) == all(word in words for word in fold(text).split())
+            assert all(found.known(text))
+            assert found.known(text, hidden) == [word in words for word in fold(text).split()]
 
 
 def test_a_word_counts_once_a_row(build):
     found = build("ho ho ho", "ho", "Crohn's disease")
-    assert found.knows("HO", ["ho ho ho"])
-    assert found.knows("HO", ["ho ho ho", "ho ho ho"])
-    assert not found.knows("ho", ["ho ho ho", "ho"])
-    assert not found.knows("ho", iter(["ho ho ho", "ho"]))
-    assert found.knows("crohns")
-    assert not found.knows("crohn s")
-    assert found.knows("")
+    assert all(found.known("HO", ["ho ho ho"]))
+    assert all(found.known("HO", ["ho ho ho", "ho ho ho"]))
+    assert not all(found.known("ho", ["ho ho ho", "ho"]))
+    assert not all(found.known("ho", iter(["ho ho ho", "ho"])))
+    assert all(found.known("crohns"))
+    assert not all(found.known("crohn s"))
+    assert all(found.known(""))
 
 
 # Buckets

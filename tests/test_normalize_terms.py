@@ -120,6 +120,48 @@ def test_a_slip_in_a_custom_term(index):
         assert match.score != fusion.score(*parts, known=False, spelt=not spelt)
 
 
+def test_a_slip_has_the_vector_of_its_term(index, encoded_texts):
+    normalizer = with_terms(index, ("ticker trouble", "C005"))
+    texts = ["Heart atack", "heart attack", "heart attaque", "tickr trouble"]
+    slip, same, other, custom = normalizer.normalize_many(texts, threshold=0)
+    assert encoded_texts == [["ticker trouble"], ["heart attack", "heart attaque"]]
+    assert (slip[0].concept, slip[0].cosine) == (same[0].concept, pytest.approx(1, abs=1e-3))
+    assert slip[0].score == pytest.approx(1, abs=1e-3)
+    near = {one.concept: one.cosine for one in same}
+    both = {one.concept: one.cosine for one in slip if one.concept in near}
+    assert len(both) > 2
+    assert both == {concept: pytest.approx(near[concept], abs=1e-3) for concept in both}
+    assert other[0].score < slip[0].score
+    assert (custom[0].concept, custom[0].term) == ("C005", "ticker trouble")
+    assert custom[0].score == pytest.approx(1)
+    # Not without letters, nor where a filter leaves that term out.
+    encoded_texts.clear()
+    normalizer.normalize("Heart atack", stages=["exact", "dense"])
+    normalizer.normalize("Heart atack", languages="es")
+    assert encoded_texts == [["Heart atack"]] * 2
+
+
+def test_words_that_some_term_has_are_no_slips(index):
+    normalizer = with_terms(index, ("gizzard blister", "C005"), ("wizard fever", "C006"))
+    [found] = normalizer.normalize("gizzard blistr", top=1, threshold=0)
+    assert (found.term, found.cosine) == ("gizzard blister", pytest.approx(1))
+    # "heart" and "attack" are words of the graph: the one is no misspelling of "hearty".
+    normalizer = with_terms(index, ("hearty blister", "C005"))
+    for query, slip in (("hearti blistr", True), ("heart blistr", False)):
+        best = {one.term: one for one in normalizer.normalize(query, top=50, threshold=0)}
+        cosine = best["hearty blister"].cosine
+        assert (cosine == pytest.approx(1)) == slip
+
+
+def test_a_term_of_ones_own_says_which_of_the_namesakes_is_meant(index):
+    plain = Normalizer.load(index).normalize("cold", top=50, threshold=0)
+    meant = plain[1].concept
+    assert plain.namesakes > 2
+    found = with_terms(index, ("cold", meant)).normalize("cold", top=50, threshold=0)
+    assert (found[0].concept, found.namesakes) == (meant, 1)
+    assert found[0].confidence == plain[0].confidence
+
+
 def test_only_new_custom_terms_are_encoded(index, encoded_texts):
     normalizer = with_terms(index, ("ticker trouble", "C005"), ("gizzard", "C006"))
     assert encoded_texts == []  # not before they are needed
@@ -127,8 +169,10 @@ def test_only_new_custom_terms_are_encoded(index, encoded_texts):
     assert encoded_texts == []
     first = normalizer.normalize("ticker", threshold=0)
     assert encoded_texts == [["ticker"], ["ticker trouble", "gizzard"]]
-    normalizer.normalize("gizzards", threshold=0)
-    assert encoded_texts[2:] == [["gizzards"]]
+    normalizer.normalize("gizzards", threshold=0)  # a slip: it has the vector of the term
+    assert encoded_texts[2:] == []
+    normalizer.normalize("gizzard ache", threshold=0)
+    assert encoded_texts[2:] == [["gizzard ache"]]
     encoded_texts.clear()
     with_terms(index, ("xyzzy", "C007"), ("gizzard", "C008")).normalize("ticker")
     assert encoded_texts == [["ticker"], ["xyzzy"]]

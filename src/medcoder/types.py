@@ -189,10 +189,14 @@ class Match:
     term: str  # the term that matched
     language: str  # of that term
     source: str  # vocabulary of that term, or "local" for a custom one
-    cosine: float | None  # of string and term; None where the dense stage was left out
+    # Of string and term, or of a misspelt string as the term most alike spells it; None where the
+    # dense stage was left out
+    cosine: float | None
     similarity: float | None  # of their trigrams; None where that stage was left out
     score: float  # what the order goes by: 1 if exact, or cosine and similarity fused
-    confidence: float  # calibrated probability that this concept is meant
+    # Calibrated probability that the term is what the string means. Concepts that share it, such as
+    # a disease in two vocabularies, all have it.
+    confidence: float
     stage: Stage  # which stage found it first
 
 
@@ -207,6 +211,7 @@ class Answer(Sequence[Match]):
     matches: tuple[Match, ...]
     rejected: tuple[Match, ...] = ()
     threshold: float  # least confidence of the best candidate
+    namesakes: int = 1  # concepts that the term of the best candidate finds, itself included
 
     @overload
     def __getitem__(self, place: int) -> Match: ...

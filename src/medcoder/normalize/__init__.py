@@ -18,7 +18,7 @@ from medcoder.normalize.build import (
     open_parts,
     read_calibration,
 )
-from medcoder.normalize.calibrate import Calibration
+from medcoder.normalize.calibrate import Calibration, namesakes
 from medcoder.normalize.candidates import Candidate, Candidates, Search
 from medcoder.normalize.filters import Filter, Filters
 from medcoder.normalize.grams import Grams
@@ -181,22 +181,24 @@ class Normalizer:
     ) -> Iterator[Answer]:
         cleaned = [clean(text) for text in texts]
         asked = [text for text in cleaned if text]
-        embedded = self.encoder.encode(asked) if asked and "dense" in search.stages else None
-        found = iter(self._candidates.find(asked, embedded, search))
+
+        def embed(places: Sequence[int]) -> Any:
+            return self.encoder.encode([asked[place] for place in places])
+
+        dense = "dense" in search.stages
+        found = iter(self._candidates.find(asked, embed if dense else None, search))
         calibration = self._calibration(search.stages)
         least = calibration.threshold if threshold is None else threshold
         for text, plain in zip(texts, cleaned, strict=True):
             candidates = next(found) if plain else []
             matches = self._matches(candidates, calibration, search.top, wanted)
-            if threshold is None:
-                accepted = calibration.likely(candidates) >= least
-            else:
-                accepted = bool(matches) and matches[0].confidence >= least
+            accepted = bool(matches) and matches[0].confidence >= least
             yield Answer(
                 query=text,
                 matches=matches if accepted else (),
                 rejected=() if accepted else matches,
                 threshold=least,
+                namesakes=max(namesakes(candidates), 1),
             )
 
     def _matches(

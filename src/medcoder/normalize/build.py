@@ -33,7 +33,7 @@ from medcoder.vectors.plan import row_texts
 from medcoder.vectors.seed import Known
 
 KIND = "index"
-VERSION = 1
+VERSION = 2
 CALIBRATION = "calibration.json"
 KG_PART, ENCODER, VECTORS, SEARCH, GRAMS = "kg", "encoder", "vectors", "search", "grams"
 Progress = Callable[[str, int, int], None]

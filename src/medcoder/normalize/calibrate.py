@@ -7,8 +7,12 @@ Queries are drawn from the graph and asked of it with part of it hidden:
 - a term of a concept that is hidden as a whole: any answer is wrong;
 - a term with its letters shuffled: any answer is wrong.
 A logistic regression on how near the candidates are gives the confidence: one for the best
-candidate, one for those after it. Half of the concepts are kept out of the fit; what calibration
+name, one for those after it. Half of the concepts are kept out of the fit; what calibration
 reaches on them is stored beside it.
+
+A confidence is of a name. Concepts that are found by one and the same name, such as a disease in
+two vocabularies, do not compete: a name is right if one of them is meant, and all of them have its
+confidence. Which of them it is, no string can tell.
 """
 
 from __future__ import annotations
@@ -32,6 +36,7 @@ FEATURES = (
 _RIDGE = 1e-5
 _STEPS = 50
 _NEAR_ZERO = 1e-9
+_CERTAIN = 20  # log-odds that no confidence is beyond
 _BINS = 10
 _DIGITS = 6  # of scores, to be called equal
 _ENOUGH = 30  # answers that show a precision
@@ -42,29 +47,22 @@ _TAUGHT = 5  # candidates of a query that are learnt from
 class Calibration:
     """Weights of the features, the threshold below which there is no match, and how good it is."""
 
-    best: tuple[float, ...]  # weights of FEATURES, for the best candidate
+    best: tuple[float, ...]  # weights of FEATURES, for the best name
     others: tuple[float, ...]  # for those after it
     threshold: float
     # On concepts that were kept out of the fit:
-    error: float  # expected calibration error of the best candidate
+    error: float  # expected calibration error of the best name
     curve: tuple[tuple[float, float, float], ...]  # confidence, share answered, precision there
     reliability: tuple[tuple[float, float, int], ...]  # mean confidence, share right, queries
     queries: dict[str, int] = field(default_factory=dict)  # by kind, fit and held out together
-    accuracy: dict[str, float] = field(default_factory=dict)  # best candidate right, by kind
+    accuracy: dict[str, float] = field(default_factory=dict)  # best name right, by kind
 
     def confidences(self, candidates: Sequence[Candidate], first: int | None = None) -> Floats:
-        """The probability of each of the first candidates, given all of one query."""
+        """The probability of the name of each of the first candidates, given all of one query."""
         rows = features(candidates, first)
-        confidences = _sigmoid(rows @ np.array(self.others))
-        confidences[:1] = _sigmoid(rows[:1] @ np.array(self.best))
-        return confidences
-
-    def likely(self, candidates: Sequence[Candidate]) -> float:
-        """The probability that one of the best candidates is right: of several concepts with the
-        very name, each may be unlikely while nothing else comes into question.
-        """
-        best = [one for one in candidates if one.score >= candidates[0].score - 10**-_DIGITS]
-        return min(float(self.confidences(candidates, len(best)).sum()), 1.0)
+        confidences = _confidence(rows, np.array(self.others))
+        confidences[:1] = _confidence(rows[:1], np.array(self.best))
+        return confidences[_leaders(candidates[:first])]
 
     def threshold_for(self, precision: float) -> float | None:
         """The least confidence at which the answers held out were this precise, or None.
@@ -100,20 +98,23 @@ class Asked(NamedTuple):
 
     @property
     def right(self) -> bool:
-        return bool(self.candidates) and self.candidates[0].concept == self.concept
+        """Whether a concept that bears the best name is meant."""
+        leaders = _leaders(self.candidates)
+        pairs = zip(self.candidates, leaders, strict=True)
+        return any(one.concept == self.concept for one, leader in pairs if leader == 0)
 
 
 def features(candidates: Sequence[Candidate], first: int | None = None) -> Floats:
-    """One row for each of the first candidates: how near it is, how far ahead of those after it,
-    and how many are as near.
+    """One row for each of the first candidates: how near it is, how far ahead of other names, and
+    how many of them are as near.
     """
     rows = np.zeros((len(candidates[:first]), len(FEATURES)))
     scores = [round(one.score, _DIGITS) for one in candidates]
-    ties = Counter(scores)  # concepts of one name, such as the same disease in two vocabularies
-    ranks = [*sorted(ties, reverse=True), 0.0, 0.0]
+    leaders = _leaders(candidates)
+    ties = Counter(scores[place] for place in set(leaders))
+    second = next((score for score, one in zip(scores, leaders, strict=True) if one), 0.0)
     for place, one in enumerate(candidates[:first]):
-        other = ranks[1] if scores[place] == ranks[0] else ranks[0]
-        margin = scores[place] - other
+        margin = scores[place] - (scores[0] if leaders[place] else second)
         mine = one.stage == "exact"
         rows[place] = (
             one.score,
@@ -124,12 +125,32 @@ def features(candidates: Sequence[Candidate], first: int | None = None) -> Float
             np.sqrt(max(margin, 0.0)),
             margin * one.score,
             mine,
-            np.log(ties[scores[place]]),
+            np.log(max(ties[scores[place]], 1)),
             one.known,
             one.spelt,
             1.0,
         )
     return rows
+
+
+def namesakes(candidates: Sequence[Candidate]) -> int:
+    """How many concepts bear the name of the best.
+
+    Who has given the name to a concept by a term of their own means that one.
+    """
+    pairs = zip(candidates, _leaders(candidates), strict=True)
+    bearers = [one for one, leader in pairs if leader == 0]
+    own = [one for one in bearers if one.term < 0]
+    return len(own if bearers and bearers[0].term < 0 else bearers)
+
+
+def _leaders(candidates: Sequence[Candidate]) -> list[int]:
+    """The place of the first candidate with the name of each; of those without, their own."""
+    first: dict[str, int] = {}
+    return [
+        place if one.name is None else first.setdefault(one.name, place)
+        for place, one in enumerate(candidates)
+    ]
 
 
 def fit(asked: Sequence[Asked], held_out: Sequence[Asked]) -> Calibration:
@@ -192,31 +213,39 @@ def risk_coverage(confidence: Floats, correct: npt.NDArray[np.bool_]) -> tuple[A
 def _table(
     asked: Sequence[Asked],
 ) -> tuple[Floats, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Features of the first candidates of all queries, which were meant, and which come first."""
-    some = [(one, one.candidates[:_TAUGHT]) for one in asked if one.candidates]
-    rows = [features(one.candidates, _TAUGHT) for one, _ in some]
-    right = [found.concept == one.concept for one, candidates in some for found in candidates]
-    first = [place == 0 for _, candidates in some for place in range(len(candidates))]
-    table = np.concatenate(rows) if rows else np.zeros((0, len(FEATURES)))
-    return table, np.array(right, np.bool_), np.array(first, np.bool_)
+    """Features of the first names of all queries, which are right, and which come first."""
+    rows, right, first = [np.zeros((0, len(FEATURES)))], [], []
+    for one in asked:
+        leaders = _leaders(one.candidates)
+        meant = {
+            leader
+            for found, leader in zip(one.candidates, leaders, strict=True)
+            if found.concept == one.concept
+        }
+        names = [place for place in sorted(set(leaders)) if place < _TAUGHT]
+        rows.append(features(one.candidates, _TAUGHT)[names])
+        right += [place in meant for place in names]
+        first += [place == 0 for place in names]
+    return np.concatenate(rows), np.array(right, np.bool_), np.array(first, np.bool_)
 
 
 def _best(asked: Sequence[Asked], weights: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Confidence in the best candidate of each query that has one, and whether it was meant."""
+    """Confidence in the best name of each query that has one, and whether it is right."""
     some = [one for one in asked if one.candidates]
     rows = np.array([features(one.candidates, 1)[0] for one in some]).reshape(-1, len(FEATURES))
-    return _sigmoid(rows @ weights), np.array([one.right for one in some], np.bool_)
+    return _confidence(rows, weights), np.array([one.right for one in some], np.bool_)
 
 
 def _threshold(confidence: Floats, correct: npt.NDArray[np.bool_], answerable: int) -> float:
-    """Where the harmonic mean of precision and recall is best."""
+    """Where the harmonic mean of precision and recall is best: amid what to answer and what not."""
     order = np.argsort(-confidence, kind="stable")
     ranked, hits = confidence[order], np.cumsum(correct[order])
     last = _last(ranked)
     if not len(last):
         return 0.5
     harmonic = 2 * hits[last] / (last + 1 + max(answerable, 1))
-    return float(ranked[last[int(harmonic.argmax())]])
+    chosen = int(last[int(harmonic.argmax())])
+    return float(ranked[chosen] + np.append(ranked, 0.0)[chosen + 1]) / 2
 
 
 def _last(ranked: Floats) -> npt.NDArray[np.intp]:
@@ -246,6 +275,12 @@ def _loss(rows: Floats, right: npt.NDArray[np.bool_], weights: Floats) -> float:
     values = rows @ weights
     unlikely = np.logaddexp(0, values) - right * values
     return float(unlikely.sum() / max(len(rows), 1) + _RIDGE / 2 * weights @ weights)
+
+
+def _confidence(rows: Floats, weights: Floats) -> Floats:
+    """Rounded, so that what lies on the threshold does not fall by how a sum was rounded."""
+    found: Floats = np.round(_sigmoid(np.clip(rows @ weights, -_CERTAIN, _CERTAIN)), 9)
+    return found
 
 
 def _sigmoid(values: Floats) -> Floats:

@@ -1,92 +1,33 @@
-"""The three stages: which concepts may be meant by a string, and how near each is to it."""
+"""The three stages: which concepts may be meant by a string, and how near each is to it.
+
+A batch of strings goes through each stage as a whole, as arrays of pairs of a string and a row.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache, lru_cache
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
-from medcoder.index import Mask, RowIndex
+from medcoder.index import RowIndex
 from medcoder.kg import KG
-from medcoder.normalize.filters import Allowed
+from medcoder.normalize.batch import Batch, Floats, Scored, rows_of
+from medcoder.normalize.custom import custom_mask, custom_slips, with_custom
+from medcoder.normalize.fusion import Candidate, Fusion, Search
 from medcoder.normalize.grams import Grams
 from medcoder.normalize.overlay import Overlay
-from medcoder.normalize.slips import as_spelt
+from medcoder.normalize.owners import Owners
+from medcoder.normalize.pairs import Flags, Ints, Pairs, enough
 from medcoder.text import fold
-from medcoder.types import Stage
 from medcoder.vectors import NO_ROW, Vectors
 
-_ROWS = 32  # rows that a stage looks at for each query
-_MORE = 4  # times as many when they are of too few concepts
-_LEAST = 5  # concepts, whatever is asked for: confidence is about how far the best is ahead
-_TEXTS = 1 << 16  # texts of rows that stay in memory
+_COMPARED = 16  # of the rows most alike, those that are compared with the query word by word
+_EQUAL = 1e-6  # by which scores of one name may differ
+_WORDS = 1 << 16  # rows whose words stay in memory
+_PAIRS = 1 << 14  # of a query and a row that a stage finds at a time
 
-Floats = npt.NDArray[np.float32]
-Rows = dict[int, float]  # how near each is, best first
-Owners = Callable[[int], list[tuple[int, int]]]  # concepts and terms of a row
-
-
-@dataclass(slots=True)
-class Candidate:
-    """A concept by the best of its terms."""
-
-    concept: int
-    term: int  # number in the graph; -1 - number for one of the overlay
-    stage: Stage
-    cosine: float | None = None
-    similarity: float | None = None
-    score: float = 0.0
-    known: bool = True  # whether every word of the query is in some term
-    spelt: bool = False  # whether it is the query but for a slip in a word
-
-
-class Fusion(NamedTuple):
-    """How cosine and similarity make a score: see `score`."""
-
-    gain: float = 1.0
-    floor: float = 0.5
-
-    def score(
-        self,
-        cosine: float | None,
-        similarity: float | None,
-        *,
-        known: bool,
-        spelt: bool = False,
-    ) -> float:
-        """The cosine; for a string with a word that no term has, likely a misspelling, also what
-        the similarity of letters is above the floor. At most 1.
-
-        spelt: the term is the string but for a slip in a word, which counts as similarity 1
-
-        >>> Fusion(gain=2.0, floor=0.5).score(0.5, 0.75, known=True)
-        0.5
-        >>> Fusion(gain=2.0, floor=0.5).score(0.5, 0.75, known=False)
-        0.5
-        >>> Fusion(gain=2.0, floor=0.5).score(0.5, 1.0, known=False)
-        0.75
-        """
-        if cosine is None or similarity is None:
-            return cosine or similarity or 0.0
-        if known or not self.gain:
-            return cosine
-        letters = 1.0 if spelt else similarity
-        best = 1 + self.gain * (1 - self.floor)
-        return round((cosine + self.gain * max(letters - self.floor, 0.0)) / best, 9)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Search:
-    """What the stages have in common for one batch of queries."""
-
-    top: int
-    stages: Collection[Stage]
-    fusion: Fusion
-    allowed: Allowed | None = None
+Embed = Callable[[list[int]], Floats]  # vectors (n, d) of some queries, by their places
 
 
 class Candidates:
@@ -97,216 +38,288 @@ class Candidates:
     ) -> None:
         self.kg, self.vectors, self.index, self.grams = kg, vectors, index, grams
         self.overlay = overlay
-        self._concept_of_first = kg.terms.first
-        self._text = lru_cache(_TEXTS)(self._row_text)
+        self._words = lru_cache(_WORDS)(self._row_words)
 
     def find(
         self,
         queries: Sequence[str],
-        embedded: Floats | None,
+        embed: Embed | None,
         search: Search,
         *,
         without: Sequence[Collection[int]] | None = None,
     ) -> list[list[Candidate]]:
         """Candidates of each query, best first.
 
-        embedded: vectors (q, d) of the queries, for the dense stage
+        embed: encodes queries, for the dense stage. A query that is a term but for a slip in a word
+            is not encoded: it takes the vector of that term, as if it were spelt so
         without: numbers of terms that do not exist for a query; calibration asks so
         """
-        mask = None if search.allowed is None else search.allowed.rows
-        custom = self._custom(search.allowed)
-        size = self._first_rows(search)
-        near = self._near(embedded, size, mask) if embedded is not None else [{}] * len(queries)
-        found = []
-        for place, query in enumerate(queries):
-            hidden = without[place] if without is not None else ()
-            vector = embedded[place] if embedded is not None else None
-            found.append(self._one(query, vector, near[place], search, mask, custom, hidden))
-        return found
-
-    def _near(self, embedded: Floats, size: int, mask: Mask | None) -> list[Rows]:
-        scores, rows = self.index.search(embedded, size, allowed=mask)
-        return [
-            {row: score for row, score in zip(*pair, strict=True) if row >= 0}
-            for pair in zip(rows.tolist(), scores.tolist(), strict=True)
-        ]
-
-    def _alike(self, query: str, size: int, mask: Mask | None) -> Rows:
-        rows, scores = self.grams.search(query, size, allowed=mask)
-        return dict(zip(rows.tolist(), scores.tolist(), strict=True))
-
-    @staticmethod
-    def _first_rows(search: Search) -> int:
-        return max(_ROWS, 4 * search.top)
-
-    def _one(
-        self,
-        query: str,
-        vector: Floats | None,
-        near: Rows,
-        search: Search,
-        mask: Mask | None,
-        custom: Mask,
-        hidden: Collection[int],
-    ) -> list[Candidate]:
-        owners: Owners = cache(lambda row: self._owners(row, search.allowed, hidden))
-        known = self.grams.knows(query, self._hidden_texts(hidden))
-        cosines = self.overlay.cosines(vector) if vector is not None else None
-        alike: Rows = {}
-        if vector is not None:
-            near = self._enough(
-                near, lambda size: self._near(vector[None], size, mask)[0], owners, search
-            )
-        letters = "ngram" in search.stages
-        # What is spelt in known words is ranked by meaning alone: see `Fusion`.
-        if letters and not (known and vector is not None):
-            alike = self._enough(
-                self._alike(query, self._first_rows(search), mask),
-                lambda size: self._alike(query, size, mask),
-                owners,
-                search,
-            )
-        near_too, alike_too = near, alike  # and what the one stage says of the other's rows
-        if vector is not None and (far := [row for row in alike if row not in near]):
-            further = np.einsum("rd,d->r", self.vectors.take(np.array(far)), vector)
-            near_too = near | dict(zip(far, further.tolist(), strict=True))
-        if letters and not known and (unlike := [row for row in near if row not in alike]):
-            similar = self.grams.similarity(query, [self._text(row) for row in unlike])
-            alike_too = alike | dict(zip(unlike, similar.tolist(), strict=True))
-        words = fold(query).split()
-        found: list[Candidate] = []
-        for row in near | alike:
-            stage: Stage = "dense" if row in near else "ngram"
-            cosine, similarity = near_too.get(row), alike_too.get(row)
-            spelt = letters and not known and as_spelt(words, fold(self._text(row)).split())
-            score = search.fusion.score(cosine, similarity, known=known, spelt=spelt)
-            found += [
-                Candidate(concept, term, stage, cosine, similarity, score, known, spelt)
-                for concept, term in owners(row)
+        size = max(_PAIRS // rows_of(search), 1)
+        if len(queries) > size:
+            return [
+                candidates
+                for start in range(0, len(queries), size)
+                for candidates in self._find(
+                    queries[start : start + size],
+                    embed and _shifted(embed, start),
+                    search,
+                    without and without[start : start + size],
+                )
             ]
-        found += self._of_overlay(query, cosines, search, custom, known)
-        exact = self._exact(query, search, custom, hidden) if "exact" in search.stages else {}
-        ranked = self._ranked(vector, cosines, found, exact, search)
-        if letters:
-            self._spell(query, ranked[: max(search.top, _LEAST)])
+        return self._find(queries, embed, search, without)
+
+    def _find(
+        self,
+        queries: Sequence[str],
+        embed: Embed | None,
+        search: Search,
+        without: Sequence[Collection[int]] | None,
+    ) -> list[list[Candidate]]:
+        hidden = without if without is not None else [()] * len(queries)
+        known = [
+            self.grams.known(query, self._hidden_texts(terms))
+            for query, terms in zip(queries, hidden, strict=True)
+        ]
+        asked = Batch(
+            queries,
+            [fold(query).split() for query in queries],
+            known,
+            np.array([all(words) for words in known], np.bool_),
+            Owners(self.kg, self.vectors, search.allowed, without),
+            custom_mask(self.overlay, search.allowed),
+            search,
+        )
+        alike = self._alike(asked, dense=embed is not None)
+        spelt = self._spelt(asked, alike)
+        vectors = self._embedded(asked, embed, alike.of(spelt)) if embed is not None else None
+        near = self._near(asked, vectors)
+        scored = self._scored(asked, vectors, near, alike, spelt)
+        ranked = self._ranked(asked, vectors, scored, hidden)
+        self._name(asked, ranked)
+        if asked.letters:
+            self._spell(asked, ranked)
         return ranked
 
-    def _spell(self, query: str, candidates: Sequence[Candidate]) -> None:
-        """Say how similar the first candidates are, where it was not needed to rank them."""
-        some = [one for one in candidates if one.similarity is None]
-        similar = self.grams.similarity(query, [self._term_text(one.term) for one in some])
-        for one, similarity in zip(some, similar.tolist(), strict=True):
-            one.similarity = similarity
+    def _alike(self, asked: Batch, *, dense: bool) -> Pairs:
+        """What is spelt in known words is ranked by meaning alone, if it can be: see `Fusion`."""
+        if not asked.letters:
+            return Pairs.none()
+        mask = None if asked.search.allowed is None else asked.search.allowed.rows
 
-    def _term_text(self, term: int) -> str:
-        if term < 0:
-            return self.overlay.texts[-1 - term]
-        row = int(self.vectors.term_row[term])
-        return self._text(row) if row >= 0 else self.kg.terms.text(term)
+        def look(queries: Ints, size: int) -> Pairs:
+            texts = [asked.texts[place] for place in queries.tolist()]
+            return Pairs.joined(queries, self.grams.search(texts, size, allowed=mask))
 
-    def _enough(
-        self, found: Rows, more: Callable[[int], Rows], owners: Owners, search: Search
-    ) -> Rows:
-        """More rows, until they are of as many concepts as asked for: one may have hundreds."""
-        size, wanted = self._first_rows(search), max(search.top, _LEAST)
-        while len(found) >= size:
-            if len({concept for row in found for concept, _ in owners(row)}) >= wanted:
-                break
-            size *= _MORE
-            found = more(size)
+        places = np.flatnonzero(~asked.known | (not dense))
+        return enough(look, places, asked.owners, asked.rows, asked.wanted)
+
+    def _near(self, asked: Batch, vectors: Floats | None) -> Pairs:
+        if vectors is None or not len(vectors):
+            return Pairs.none()
+        mask = None if asked.search.allowed is None else asked.search.allowed.rows
+
+        def look(queries: Ints, size: int) -> Pairs:
+            scores, rows = self.index.search(vectors[queries], size, allowed=mask)
+            real = rows >= 0
+            query = np.broadcast_to(queries[:, None], rows.shape)[real]
+            return Pairs(query, rows[real], np.minimum(scores[real], 1).astype(np.float64))
+
+        return enough(look, np.arange(len(vectors)), asked.owners, asked.rows, asked.wanted)
+
+    def _spelt(self, asked: Batch, alike: Pairs) -> Flags:
+        """Which rows are the query but for a slip in a word: one that no term has."""
+        found = np.zeros(len(alike.row), np.bool_)
+        first = np.searchsorted(alike.query, alike.query)
+        looked_at = ~asked.known[alike.query] & (np.arange(len(found)) - first < _COMPARED)
+        looked_at &= asked.owners.seen(alike.query, alike.row)
+        for place in np.flatnonzero(looked_at).tolist():
+            words = self._words(int(alike.row[place]))
+            found[place] = asked.spelt(int(alike.query[place]), words)
         return found
 
-    def _owners(
-        self, row: int, allowed: Allowed | None, hidden: Collection[int]
-    ) -> list[tuple[int, int]]:
-        """Concept and term, for the terms with this row's text that may be answered with."""
-        terms = self.vectors.terms_of(row)
-        if allowed is not None:
-            terms = terms[allowed.terms[terms]]
-        concepts = np.searchsorted(self._concept_of_first, terms, side="right") - 1
-        pairs = zip(concepts.tolist(), terms.tolist(), strict=True)
-        return [pair for pair in pairs if pair[1] not in hidden] if hidden else list(pairs)
+    def _embedded(self, asked: Batch, embed: Embed, spelt: Pairs) -> Floats:
+        """Vectors of the queries, or of the most similar term that they are but for a slip."""
+        vectors = np.empty((len(asked.texts), self.vectors.width), np.float32)
+        places, first = np.unique(spelt.query, return_index=True)
+        vectors[places] = self.vectors.take(spelt.row[first])
+        similar = dict(zip(places.tolist(), spelt.value[first].tolist(), strict=True))
+        if len(self.overlay):
+            for place, (number, similarity) in custom_slips(self.overlay, self.grams, asked):
+                if similarity > similar.get(place, 0.0):
+                    vectors[place] = self.overlay.vector(number)
+                    similar[place] = similarity
+        left = [place for place in range(len(vectors)) if place not in similar]
+        if left:
+            vectors[left] = embed(left)
+        return vectors
 
-    def _exact(
-        self, query: str, search: Search, custom: Mask, hidden: Collection[int]
-    ) -> dict[int, int]:
+    def _scored(
+        self, asked: Batch, vectors: Floats | None, near: Pairs, alike: Pairs, spelt: Flags
+    ) -> Scored:
+        """The terms of all rows, each row with what the one stage says of those of the other."""
+        keys, others = near.keys(len(self.vectors)), alike.keys(len(self.vectors))
+        similarity, slip = np.full(len(keys), np.nan), np.zeros(len(keys), np.bool_)
+        both, order = np.isin(keys, others), np.argsort(others)
+        there = order[np.searchsorted(others, keys[both], sorter=order)]
+        similarity[both], slip[both] = alike.value[there], spelt[there]
+        if asked.letters:
+            unlike = ~both & ~asked.known[near.query]
+            similarity[unlike] = self._similarities(asked, near.of(unlike))
+        new = ~np.isin(others, keys)
+        far = alike.of(new)
+        cosine = np.full(len(far.row), np.nan)
+        if vectors is not None:
+            rows = self.vectors.take(far.row)
+            cosine[:] = np.minimum(np.einsum("rd,rd->r", rows, vectors[far.query]), 1)
+        query, row = np.concatenate([near.query, far.query]), np.concatenate([near.row, far.row])
+        cosine = np.concatenate([near.value, cosine])
+        similarity = np.concatenate([similarity, far.value])
+        slip = np.concatenate([slip, spelt[new]])
+        if vectors is None or not asked.letters:
+            score = similarity if vectors is None else cosine
+        else:
+            score = asked.search.fusion.scores(
+                cosine, np.nan_to_num(similarity), known=asked.known[query], spelt=slip
+            )
+        dense = np.arange(len(row)) < len(near.row)
+        owned = asked.owners.of(query, row)
+        return Scored(
+            query[owned.place],
+            owned.concept,
+            owned.term,
+            dense[owned.place],
+            cosine[owned.place],
+            similarity[owned.place],
+            score[owned.place],
+            slip[owned.place],
+        )
+
+    def _similarities(self, asked: Batch, pairs: Pairs) -> Floats:
+        counts = np.bincount(pairs.query, minlength=len(asked.texts))
+        some = np.flatnonzero(counts)
+        texts = [asked.texts[place] for place in some.tolist()]
+        return self.grams.similarities(texts, counts[some], pairs.row)
+
+    def _ranked(
+        self,
+        asked: Batch,
+        vectors: Floats | None,
+        scored: Scored,
+        hidden: Sequence[Collection[int]],
+    ) -> list[list[Candidate]]:
+        """Each concept once, by its best term; exact ones first."""
+        if len(self.overlay):
+            scored = with_custom(self.overlay, self.grams, asked, vectors, scored)
+        order = np.lexsort((scored.term, -scored.score, scored.concept, scored.query))
+        same = np.diff(scored.query[order], prepend=-1) | np.diff(scored.concept[order], prepend=-1)
+        scored = scored.of(order[same != 0])
+        scored = scored.of(np.lexsort((scored.concept, -scored.score, scored.query)))
+        exact = [
+            self._exact(query, asked, terms) if "exact" in asked.search.stages else {}
+            for query, terms in zip(asked.texts, hidden, strict=True)
+        ]
+        same_letters = 1.0 if asked.letters else None
+        ranked = [
+            [
+                Candidate(
+                    concept, term, "exact", self._cosine(term, vectors, place), same_letters, 1.0
+                )
+                for concept, term in terms.items()
+            ]
+            for place, terms in enumerate(exact)
+        ]
+        known = asked.known.tolist()
+        for query, concept, term, dense, cosine, similarity, score, spelt in zip(
+            *(column.tolist() for column in scored), strict=True
+        ):
+            if concept not in exact[query]:
+                ranked[query].append(
+                    Candidate(
+                        concept,
+                        term,
+                        "dense" if dense else "ngram",
+                        cosine if cosine == cosine else None,
+                        similarity if similarity == similarity else None,
+                        score,
+                        known[query],
+                        spelt,
+                    )
+                )
+        return ranked
+
+    def _exact(self, query: str, asked: Batch, hidden: Collection[int]) -> dict[int, int]:
         """Terms by concept: custom ones, then those whose preferred name it is, then others."""
+        allowed = asked.search.allowed
         exact = {
-            concept: -1 - number for concept, number in self.overlay.exact(query) if custom[number]
+            concept: -1 - number
+            for concept, number in self.overlay.exact(query)
+            if asked.custom[number]
         }
         found = self.kg.find_terms(query)
         found.sort(key=lambda pair: pair[1] != self.kg.terms.first[pair[0]])
         for concept, term in found:
-            if (search.allowed is None or search.allowed.terms[term]) and term not in hidden:
+            if (allowed is None or allowed.terms[term]) and term not in hidden:
                 exact.setdefault(concept, term)
         return exact
 
-    def _custom(self, allowed: Allowed | None) -> Mask:
-        """Which terms of the overlay may be answered with."""
-        if allowed is None:
-            return np.ones(len(self.overlay), np.bool_)
-        pairs = zip(self.overlay.concepts, self.overlay.languages, strict=True)
-        return np.array([allowed.custom(*pair) for pair in pairs], np.bool_)
-
-    def _of_overlay(
-        self, query: str, cosines: Floats | None, search: Search, custom: Mask, known: bool
-    ) -> Iterator[Candidate]:
-        overlay, letters = self.overlay, "ngram" in search.stages
-        near = overlay.near(cosines, custom) if cosines is not None else []
-        alike = overlay.similar(query, self.grams, custom) if letters else {}
-        for number in dict.fromkeys([*near, *alike]):
-            stage: Stage = "dense" if number in near else "ngram"
-            cosine = float(cosines[number]) if cosines is not None else None
-            similarity = alike.get(number)
-            if letters and similarity is None:
-                similarity = float(self.grams.similarity(query, [overlay.texts[number]])[0])
-            words, others = fold(query).split(), fold(overlay.texts[number]).split()
-            spelt = letters and not known and as_spelt(words, others)
-            score = search.fusion.score(cosine, similarity, known=known, spelt=spelt)
-            concept = overlay.concepts[number]
-            yield Candidate(concept, -1 - number, stage, cosine, similarity, score, known, spelt)
-
-    def _ranked(
-        self,
-        vector: Floats | None,
-        cosines: Floats | None,
-        found: Iterable[Candidate],
-        exact: dict[int, int],
-        search: Search,
-    ) -> list[Candidate]:
-        """Each concept once, by its best term; exact ones first."""
-        best: dict[int, Candidate] = {}
-        for one in found:
-            other = best.get(one.concept)
-            if other is None or (one.score, -one.term) > (other.score, -other.term):
-                best[one.concept] = one
-        first = []
-        for concept, term in exact.items():
-            near = self._cosine(term, vector, cosines)
-            same = 1.0 if "ngram" in search.stages else None
-            first.append(Candidate(concept, term, "exact", near, same, 1.0))
-        rest = [one for one in best.values() if one.concept not in exact]
-        rest.sort(key=lambda one: (-one.score, one.concept))
-        return first + rest
-
-    def _cosine(self, term: int, vector: Floats | None, cosines: Floats | None) -> float | None:
-        if vector is None or cosines is None:
+    def _cosine(self, term: int, vectors: Floats | None, place: int) -> float | None:
+        if vectors is None:
             return None
         if term < 0:
-            return float(cosines[-1 - term])
+            return min(float(self.overlay.cosines(vectors[place])[-1 - term]), 1.0)
         row = int(self.vectors.term_row[term])
         if row == NO_ROW:
             return None
-        return float(np.einsum("rd,d->r", self.vectors.take(np.array([row])), vector)[0])
+        found = np.einsum("rd,d->r", self.vectors.take(np.array([row])), vectors[place])
+        return min(float(found[0]), 1.0)
+
+    def _name(self, asked: Batch, ranked: Sequence[Sequence[Candidate]]) -> None:
+        """Say by which name the first candidates, and all as near as the best, are found."""
+        for words, candidates in zip(asked.words, ranked, strict=True):
+            for place, one in enumerate(candidates):
+                if one.stage == "exact":
+                    one.name = " ".join(words)
+                elif place >= asked.wanted and one.score < candidates[0].score - _EQUAL:
+                    break
+                elif one.term < 0:
+                    one.name = fold(self.overlay.texts[-1 - one.term])
+                else:
+                    one.name = " ".join(self._words(int(self.vectors.term_row[one.term])))
+
+    def _spell(self, asked: Batch, ranked: Sequence[Sequence[Candidate]]) -> None:
+        """Say how similar the first candidates are, where it was not needed to rank them."""
+        some = [
+            (place, one)
+            for place, candidates in enumerate(ranked)
+            for one in candidates[: asked.wanted]
+            if one.similarity is None
+        ]
+        if some:  # all of the graph, and with rows: letters count for those of the overlay
+            rows = self.vectors.term_row[[one.term for _, one in some]].astype(np.int64)
+            places = np.array([place for place, _ in some])
+            similar = self._similarities(asked, Pairs(places, rows, np.empty(0)))
+            for (_, one), similarity in zip(some, similar.tolist(), strict=True):
+                one.similarity = similarity
 
     def _hidden_texts(self, hidden: Collection[int]) -> list[str]:
         """Texts of rows that have no term left."""
         rows = {int(self.vectors.term_row[term]) for term in hidden} - {NO_ROW}
         return [
-            self._text(row)
+            self._row_text(row)
             for row in sorted(rows)
             if all(term in hidden for term in self.vectors.terms_of(row).tolist())
         ]
 
     def _row_text(self, row: int) -> str:
         return self.kg.terms.text(int(self.vectors.terms_of(row)[0]))
+
+    def _row_words(self, row: int) -> list[str]:
+        return fold(self._row_text(row)).split()
+
+
+def _shifted(embed: Embed, start: int) -> Embed:
+    """Of queries that are numbered from `start` on."""
+    return lambda places: embed([start + place for place in places])
+
+
+__all__ = ["Candidate", "Candidates", "Embed", "Fusion", "Search"]

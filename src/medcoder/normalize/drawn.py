@@ -17,6 +17,7 @@ from medcoder.types import Encoder, Stage
 # Kinds of queries and their shares: of strings that people bring, about one in three means
 # something that the terminology does not have, or nothing at all.
 SHARES = {"synonym": 0.40, "verbatim": 0.10, "misspelt": 0.15, "absent": 0.30, "nonsense": 0.05}
+_TWICE = 0.3  # share of the misspelt ones that have two slips
 _SEED = 20
 _BATCH = 256
 _FUSIONS = [Fusion(gain, floor) for gain in (0.0, 0.5, 1.0, 2.0, 4.0) for floor in (0.4, 0.5, 0.6)]
@@ -74,6 +75,8 @@ def _query(found: Candidates, kind: str, concept: int, rng: np.random.Generator)
     text, row = texts[place], int(vectors.term_row[first + place])
     if kind == "verbatim":
         return Query(kind, text, row, concept, frozenset())
+    if kind in ("absent", "synonym") and any(one != concept for one, _ in kg.find_terms(text)):
+        return None  # hidden here, others would still bear the name, and rightly be answered with
     if kind == "absent":
         return Query(kind, text, row, concept, frozenset(range(first, last)))
     if kind == "nonsense":
@@ -83,6 +86,8 @@ def _query(found: Candidates, kind: str, concept: int, rng: np.random.Generator)
     key = fold(text)
     if kind == "misspelt":
         wrong = misspell(text, rng)
+        if rng.random() < _TWICE:
+            wrong = misspell(wrong, rng)
         return Query(kind, wrong, -1, concept, frozenset()) if fold(wrong) != key else None
     alike = frozenset(first + other for other, same in enumerate(texts) if fold(same) == key)
     return Query(kind, text, row, concept, alike) if len(alike) < last - first else None
@@ -155,11 +160,12 @@ def _right(one: Asked, fusion: Fusion) -> bool:
     if not one.candidates or one.candidates[0].stage == "exact":
         return one.right
 
-    def rank(other: Candidate) -> tuple[float, int]:
-        score = fusion.score(other.cosine, other.similarity, known=other.known, spelt=other.spelt)
-        return score, -other.concept
+    def score(other: Candidate) -> float:
+        return fusion.score(other.cosine, other.similarity, known=other.known, spelt=other.spelt)
 
-    return max(one.candidates, key=rank).concept == one.concept
+    # Concepts of one name have one score: see `calibrate`.
+    found = [score(other) for other in one.candidates if other.concept == one.concept]
+    return bool(found) and max(found) >= max(map(score, one.candidates))
 
 
 def _ask(
@@ -174,7 +180,7 @@ def _ask(
         some = queries[start : start + _BATCH]
         answers = found.find(
             [query.text for query in some],
-            vectors[start : start + _BATCH] if dense else None,
+            vectors[start : start + _BATCH].__getitem__ if dense else None,
             search,
             without=[query.hidden for query in some],
         )

@@ -11,7 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ _BUDGET = 1 << 16  # entries of the lists that one query reads
 _LONGEST = 512  # letters of a string that count
 _DENSE = 1 << 21  # rows up to which a score for each is cheaper than sorting those found
 _HIGH = 0.15  # part of the largest value above which most of what is asked for lies
+_AT_ONCE = 1 << 22  # pairs of a trigram and a row that are looked for at a time
 _MIX = np.array([0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D], np.uint64)
 
 Buckets = npt.NDArray[np.int64]
@@ -115,6 +116,21 @@ def _idf(counts: npt.NDArray[np.int64], rows: int) -> npt.NDArray[np.float64]:
     return found
 
 
+class Similar(NamedTuple):
+    """Rows that are similar to a text, best first."""
+
+    rows: npt.NDArray[np.int64]
+    scores: npt.NDArray[np.float32]
+
+
+class _Read(NamedTuple):
+    """Rows with the weight that they share with a text, and the trigrams that do not count yet."""
+
+    rows: npt.NDArray[np.int64]
+    sums: npt.NDArray[np.float64]
+    unread: Buckets
+
+
 class Grams:
     """Memory-mapped lists."""
 
@@ -126,41 +142,47 @@ class Grams:
         self._words = open_array(folder, _WORDS, "uint64")
         self._word_counts = open_array(folder, _COUNTS, "uint32")
         self._counts = np.diff(self._first)
-        self._idf = _idf(self._counts, len(self._norms))
+        self._weights = _idf(self._counts, len(self._norms)) ** 2
 
     def search(
-        self, text: str, k: int, *, allowed: npt.NDArray[np.bool_] | None = None
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-        """The k most similar rows, best first, equal ones by ascending row, with similarities.
+        self, texts: Sequence[str], k: int, *, allowed: npt.NDArray[np.bool_] | None = None
+    ) -> list[Similar]:
+        """Of each text the k most similar rows, best first, equal ones by ascending row.
 
         Lists of common trigrams are left unread once the rarer ones have given enough to look at;
         they still count in the similarities.
         """
-        wanted = grams(text)
-        wanted = wanted[self._counts[wanted] > 0]
-        rare_first = wanted[np.argsort(self._counts[wanted], kind="stable")]
-        read = int(np.searchsorted(np.cumsum(self._counts[rare_first]), _BUDGET, side="right"))
-        chosen = rare_first[: max(read, 1)]
-        lists = [self._lists[self._first[gram] : self._first[gram + 1]] for gram in chosen]
-        if not lists:
-            return np.empty(0, np.int64), np.empty(0, np.float32)
-        found = np.concatenate(lists)
-        weights = np.repeat(self._idf[chosen] ** 2, self._counts[chosen])
-        if allowed is not None:
-            keep = allowed[found]
-            found, weights = found[keep], weights[keep]
-        rows, sums = self._best(found, weights, 4 * k)
-        if len(chosen) < len(wanted):
-            sums = sums + self._left_out(rare_first[len(chosen) :], rows)
-        own = np.sqrt((self._query_idf(text) ** 2).sum())
-        scores = (sums / (self._norms[rows] * own)).astype(np.float32)
-        order = np.lexsort((rows, -scores))[:k]
-        return rows[order], scores[order]
+        wanted = [grams(text) for text in texts]
+        read = [self._read(some, 4 * k, allowed) for some in wanted]
+        counts = np.array([len(one.rows) for one in read], np.int64)
+        rows, sums = (
+            np.concatenate([np.empty(0, kind), *arrays])
+            for kind, arrays in (
+                (np.int64, [one.rows for one in read]),
+                (np.float64, [one.sums for one in read]),
+            )
+        )
+        sums += self._shared([one.unread for one in read], counts, rows)
+        scores = self._cosines(wanted, counts, rows, sums)
+        found, last = [], 0
+        for count in counts.tolist():
+            some, theirs = rows[last : last + count], scores[last : last + count]
+            order = np.lexsort((some, -theirs))[:k]
+            found.append(Similar(some[order], theirs[order]))
+            last += count
+        return found
 
-    def knows(self, text: str, hidden: Iterable[str] = ()) -> bool:
-        """Whether every word of a text is in some row, beside those of the `hidden` texts."""
+    def similarities(
+        self, texts: Sequence[str], counts: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.float32]:
+        """The similarity of texts with rows: as many of `rows` as `counts` says are for each."""
+        wanted = [grams(text) for text in texts]
+        return self._cosines(wanted, counts, rows, self._shared(wanted, counts, rows))
+
+    def known(self, text: str, hidden: Iterable[str] = ()) -> list[bool]:
+        """Which words of a text, folded, are in some row beside those of the `hidden` texts."""
         gone = Counter(word for other in set(hidden) for word in set(fold(other).split()))
-        return all(self._rows_with(word) > gone[word] for word in fold(text).split())
+        return [self._rows_with(word) > gone[word] for word in fold(text).split()]
 
     def _rows_with(self, word: str) -> int:
         hashed = np.uint64(hash_text(word))
@@ -172,18 +194,42 @@ class Grams:
         """The similarity of a text with each of some others."""
         mine = grams(text)
         weights = np.zeros(_BUCKETS)
-        weights[mine] = self._idf[mine] ** 2
+        weights[mine] = self._weights[mine]
         own = np.sqrt(weights[mine].sum())
         scores = np.zeros(len(others), np.float32)
         for place, other in enumerate(others):
             theirs = grams(other)
             shared = weights[theirs].sum()
             if shared:
-                scores[place] = shared / (own * np.sqrt((self._idf[theirs] ** 2).sum()))
+                scores[place] = shared / (own * np.sqrt(self._weights[theirs].sum()))
         return scores
 
-    def _query_idf(self, text: str) -> npt.NDArray[np.float64]:
-        return self._idf[grams(text)]
+    def _read(self, wanted: Buckets, count: int, allowed: npt.NDArray[np.bool_] | None) -> _Read:
+        """What the lists of the rarest trigrams give."""
+        wanted = wanted[self._counts[wanted] > 0]
+        rare_first = wanted[np.argsort(self._counts[wanted], kind="stable")]
+        read = int(np.searchsorted(np.cumsum(self._counts[rare_first]), _BUDGET, side="right"))
+        chosen, unread = np.split(rare_first, [max(read, 1)])
+        if not len(chosen):
+            return _Read(np.empty(0, np.int64), np.empty(0), unread)
+        first, last = self._first[chosen].tolist(), self._first[chosen + 1].tolist()
+        found = np.concatenate([self._lists[a:b] for a, b in zip(first, last, strict=True)])
+        weights = np.repeat(self._weights[chosen], self._counts[chosen])
+        if allowed is not None:
+            keep = allowed[found]
+            found, weights = found[keep], weights[keep]
+        return _Read(*self._best(found, weights, count), unread)
+
+    def _cosines(
+        self,
+        wanted: Sequence[Buckets],
+        counts: npt.NDArray[np.int64],
+        rows: npt.NDArray[np.int64],
+        sums: npt.NDArray[np.float64],
+    ) -> npt.NDArray[np.float32]:
+        own = np.sqrt([self._weights[some].sum() or np.inf for some in wanted])
+        found: npt.NDArray[np.float32] = sums / (self._divisors[rows] * np.repeat(own, counts))
+        return found.astype(np.float32)
 
     def _best(
         self, found: npt.NDArray[Any], weights: npt.NDArray[np.float64], count: int
@@ -199,14 +245,48 @@ class Grams:
         best = _largest(sums / self._norms[distinct], count)
         return distinct[best].astype(np.int64), sums[best]
 
-    def _left_out(self, unread: Buckets, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """What the lists that were not read add to the sums of some rows."""
+    def _shared(
+        self, sets: Sequence[Buckets], counts: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.float64]:
+        """The weight of the trigrams that each row shares with the set that it is for.
+
+        Sets have many trigrams in common: each list is looked into once, for all of them; but for
+        so many sets at a time as fit into memory.
+        """
+        half = len(sets) // 2
+        if (
+            half
+            and sum(len(some) * count for some, count in zip(sets, counts, strict=True)) > _AT_ONCE
+        ):
+            middle = int(counts[:half].sum())
+            return np.concatenate(
+                [
+                    self._shared(sets[:half], counts[:half], rows[:middle]),
+                    self._shared(sets[half:], counts[half:], rows[middle:]),
+                ]
+            )
         sums = np.zeros(len(rows))
-        sought = rows.astype(np.uint32)  # of another type, each list would be copied to be searched
-        for gram in unread:
-            listed = self._lists[self._first[gram] : self._first[gram + 1]]  # ascending
-            places = np.minimum(np.searchsorted(listed, sought), len(listed) - 1)
-            sums += (listed[places] == sought) * self._idf[gram] ** 2
+        every = np.concatenate([np.empty(0, np.int64), *sets])
+        owner = np.repeat(np.arange(len(sets)), [len(some) for some in sets])
+        order = np.argsort(every, kind="stable")
+        order = order[(self._counts[every] > 0)[order]]
+        every, owner = every[order], owner[order]
+        each = counts[owner]  # rows to look for, of each set with each trigram
+        ends = np.cumsum(each)
+        starts = np.cumsum(counts) - counts
+        places = np.arange(each.sum()) + np.repeat(starts[owner] - ends + each, each)
+        sought = rows.astype(np.uint32)[places]  # of another type, each list would be copied
+        distinct, firsts = np.unique(every, return_index=True)
+        bounds = [*(ends - each)[firsts].tolist(), len(places)]
+        weights = self._weights[distinct].tolist()
+        lists = zip(self._first[distinct].tolist(), self._first[distinct + 1].tolist(), strict=True)
+        for (first, last), weight, low, high in zip(
+            lists, weights, bounds[:-1], bounds[1:], strict=True
+        ):
+            listed = self._lists[first:last]  # ascending
+            some = sought[low:high]
+            near = np.minimum(listed.searchsorted(some), last - first - 1)
+            sums[places[low:high][listed[near] == some]] += weight
         return sums
 
 

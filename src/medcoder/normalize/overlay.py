@@ -189,6 +189,11 @@ class Overlay:
         found: npt.NDArray[np.float32] = np.einsum("rd,d->r", self._embedded(), vector)
         return found
 
+    def vector(self, number: int) -> npt.NDArray[np.float32]:
+        """Of one term (d,)."""
+        found: npt.NDArray[np.float32] = self._embedded()[number]
+        return found
+
     def near(self, cosines: npt.NDArray[np.float32], allowed: Mask) -> list[int]:
         """Numbers of the nearest terms among those allowed."""
         numbers = np.flatnonzero(allowed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from pathlib import Path
@@ -38,8 +39,7 @@ def default_index(progress: Progress | None = None) -> Path:
     """The index of the embedded graph; the first call builds it, in some ten seconds."""
     folder = default_model()
     graph = default_kg(progress)
-    encoder = fingerprint(folder, kind="encoder")
-    path = home() / f"{graph.stem}-{DEFAULT_MODEL}-{VERSION}-{encoder[:12]}.index"
+    path = home() / f"{graph.stem}-{DEFAULT_MODEL}-{VERSION}-{_key(folder)}.index"
     if not path.exists():
         try:
             _build(path, graph, folder, progress)
@@ -51,6 +51,15 @@ def default_index(progress: Progress | None = None) -> Path:
             reason = error.strerror or error
             raise UsageError(f"cannot keep an index in {home()} ({reason}). {REMEDY}") from error
     return path
+
+
+def _key(folder: Path) -> str:
+    """What of a shipped model the index is made of: the encoder and its calibration."""
+    encoder = fingerprint(folder, kind="encoder")
+    calibration = shipped_calibration(encoder)
+    digest = hashlib.blake2b(encoder.encode(), digest_size=6)
+    digest.update(calibration.read_bytes() if calibration else b"")
+    return digest.hexdigest()
 
 
 def _build(path: Path, graph: Path, folder: Path, progress: Progress | None) -> None:

@@ -2,30 +2,50 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Sequence
 
 _SHORT = 3  # letters of a word of which one more is another word, not a slip
+# Scripts that set no spaces, or in which a sign is a syllable or a word: Thai to Burmese, Khmer,
+# Hangul, Kana, Han. What stands between spaces there is a phrase, and a sign of it no slip.
+_SIGNS = re.compile(
+    "[\u0e00-\u0eff\u1000-\u11ff\u1780-\u17ff\u2e80-\ua4cf\uac00-\ud7ff\uf900-\ufaff"
+    "\U00020000-\U0003ffff]"
+)
 
 
-def as_spelt(words: Sequence[str], others: Sequence[str]) -> bool:
+def as_spelt(words: Sequence[str], known: Sequence[bool], others: Sequence[str]) -> bool:
     """Whether two strings have the same words but for at most one slip in each.
 
-    >>> as_spelt("hart atack".split(), "heart attack".split())
+    known: which of the words are right as they are, and have no slip
+
+    >>> as_spelt("hart atack".split(), [False, False], "heart attack".split())
     True
-    >>> as_spelt("left foot".split(), "right foot".split())
+    >>> as_spelt("ureteral fistla".split(), [True, False], "urethral fistula".split())
     False
     """
-    return len(words) == len(others) and all(map(one_slip, words, others))
+    return len(words) == len(others) and all(
+        word == other or (not right and one_slip(word, other))
+        for word, right, other in zip(words, known, others, strict=True)
+    )
 
 
 def one_slip(word: str, other: str) -> bool:
     """Whether a letter dropped, added, replaced or swapped with the next makes the words equal.
 
+    A digit or a sign such as + or < is never a slip: another one makes another gene, type or code.
+    Nor is there one in scripts where a single sign is a syllable or a word.
+
     >>> [one_slip("atack", word) for word in ("attack", "tack", "atakc", "atacks", "attic")]
     [True, True, True, True, False]
+    >>> one_slip("cyp2d6", "cyp2d7"), one_slip("her2+", "her2"), one_slip("高血压", "低血压")
+    (False, False, False)
     """
     if word == other:
         return True
+    if _fixed(word) != _fixed(other) or _SIGNS.search(word) or _SIGNS.search(other):
+        return False
     longer, shorter = (word, other) if len(word) >= len(other) else (other, word)
     if len(longer) - len(shorter) > 1 or len(shorter) < _SHORT:
         return False
@@ -35,4 +55,13 @@ def one_slip(word: str, other: str) -> bool:
     swapped = longer[place + 1 : place + 2] + longer[place]
     return longer[place + 1 :] == shorter[place + 1 :] or (
         shorter[place : place + 2] == swapped and longer[place + 2 :] == shorter[place + 2 :]
+    )
+
+
+def _fixed(word: str) -> str:
+    """All but letters and the marks on them."""
+    if word.isalpha():
+        return ""
+    return "".join(
+        one for one in word if not (one.isalpha() or unicodedata.category(one)[0] == "M")
     )

@@ -69,10 +69,9 @@ class OnnxEncoder:
     def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """Unit vectors (n, d) in the order of the texts; texts with the same tokens cost once."""
         vectors = np.empty((len(texts), self.width), np.float32)
-        with ThreadPoolExecutor(self._threads) as pool:
-            for start in range(0, len(texts), _CHUNK):
-                chunk = texts[start : start + _CHUNK]
-                self._encode(chunk, vectors[start : start + len(chunk)], pool)
+        for start in range(0, len(texts), _CHUNK):
+            chunk = texts[start : start + _CHUNK]
+            self._encode(chunk, vectors[start : start + len(chunk)])
         return vectors
 
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
@@ -83,9 +82,7 @@ class OnnxEncoder:
             return [ids + [self._pad] * (self._length - len(ids)) for ids in tokens]
         return tokens
 
-    def _encode(
-        self, texts: Sequence[str], vectors: npt.NDArray[np.float32], pool: ThreadPoolExecutor
-    ) -> None:
+    def _encode(self, texts: Sequence[str], vectors: npt.NDArray[np.float32]) -> None:
         places: dict[tuple[int, ...], list[int]] = {}
         for place, ids in enumerate(self.tokenize(texts)):
             places.setdefault(tuple(ids), []).append(place)
@@ -96,8 +93,15 @@ class OnnxEncoder:
             for ids, vector in zip(batch, made, strict=True):
                 vectors[places[ids]] = vector
 
-        for _ in pool.map(run, _batches(longest_first)):
-            pass
+        batches = _batches(longest_first)
+        threads = min(self._threads, len(batches))
+        if threads < 2:  # to start one takes some of the time of one string
+            for batch in batches:
+                run(batch)
+        else:
+            with ThreadPoolExecutor(threads) as pool:
+                for _ in pool.map(run, batches):
+                    pass
 
 
 def _session(folder: Path) -> Any:

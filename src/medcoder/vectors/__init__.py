@@ -79,6 +79,16 @@ class Vectors:
         found: npt.NDArray[np.int32] = self._terms[self._first[row] : self._first[row + 1]]
         return found
 
+    def owners(
+        self, rows: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+        """Terms of many rows, one row after the other: the place of its row, and each term."""
+        first = self._first[rows]
+        counts = self._first[rows + 1] - first
+        places = np.repeat(np.arange(len(rows)), counts)
+        ends = np.cumsum(counts)
+        return places, self._terms[np.arange(len(places)) + (first - ends + counts)[places]]
+
     def first_terms(self) -> npt.NDArray[np.int32]:
         """The first term of every row."""
         found: npt.NDArray[np.int32] = self._terms[self._first[:-1]]
