@@ -1,7 +1,9 @@
 """The project file: decisions, versions, undo, history, and files that are damaged or in use."""
 
 import multiprocessing
+import os
 import sqlite3
+import threading
 
 import pytest
 
@@ -286,7 +288,79 @@ def test_two_at_once_lose_nothing(path):
     assert len({(row, version) for row, _, version in kept}) == len(kept)  # none on top of another
 
 
+def test_a_project_is_whole_as_soon_as_it_is_there(tmp_path):
+    for number in range(30):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        made = threading.Thread(target=lambda at=folder: Project.create(at).close())
+        made.start()
+        while not (folder / "project.sqlite").exists():
+            pass
+        with Project.open(folder) as project:
+            assert len(project) == 0 and project.meta == {}
+        made.join()
+        assert [file.name for file in folder.iterdir()] == ["project.sqlite"]
+
+
+def test_a_project_on_a_disk_without_links(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError("no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    for _ in range(2):  # the second opens what the first has made
+        with Project.create(tmp_path) as project:
+            assert len(project) == 0
+            assert project.base.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_the_journal_of_a_deleted_project_is_not_read_into_a_new_one(tmp_path):
+    file = tmp_path / "project.sqlite"
+    old = Project.create(tmp_path)
+    old.put(created="long ago")
+    journal = (tmp_path / "project.sqlite-wal").read_bytes()  # as a kill leaves it
+    old.close()
+    file.unlink()
+    (tmp_path / "project.sqlite-wal").write_bytes(journal)
+    with Project.create(tmp_path) as new:
+        assert new.meta == {}
+
+
 # Files that are not as they should be
+
+
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_a_project_that_is_deleted_while_it_is_opened_stays_so(path, monkeypatch, what):
+    plain = sqlite3.connect
+
+    def connect(*rest, **options):
+        if what == "file":
+            path.unlink()
+        else:
+            path.parent.rename(f"{path.parent}-gone")
+        return plain(*rest, **options)
+
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    with pytest.raises(NotFound, match="does not exist"):
+        Project.open(path)
+    assert not path.exists()
+
+
+def test_a_project_that_cannot_be_made_is_not_called_missing(tmp_path, monkeypatch):
+    def connect(*rest, **options):
+        raise sqlite3.OperationalError("unable to open database file")
+
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    with pytest.raises(ArtefactError, match="unable to open") as found:
+        Project.create(tmp_path / "new")
+    assert not isinstance(found.value, NotFound)
+
+
+@pytest.mark.parametrize("name", ["a b", "50% #1?mode=ro", "ü"])
+def test_folders_of_any_name(tmp_path, name):
+    Project.create(tmp_path / name).close()
+    with Project.open(tmp_path / name) as project:
+        project.put(rows=0)
+    assert [file.name for file in tmp_path.iterdir()] == [name]
 
 
 def test_no_project(tmp_path):

@@ -22,14 +22,15 @@ def replacing(path: Path) -> Iterator[Path]:
         with disk_full(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             yield partial
-            _sync(partial)
+            sync(partial)
             partial.replace(path)
-            _sync(path.parent)
+            sync(path.parent)
     finally:
         partial.unlink(missing_ok=True)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

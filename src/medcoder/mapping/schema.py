@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from medcoder.errors import ArtefactError, DiskFull, NotFound
+from medcoder.mapping.files import sync
 
 APPLICATION = 0x6D65646D  # "medm", in the header of the file
 VERSION = 1
@@ -92,12 +95,16 @@ CREATE INDEX of_term ON events (term, id);
 def connect(file: Path, *, make: bool = False, wait: float = WAIT) -> sqlite3.Connection:
     """A connection in WAL mode; a file that is no project is an error that says so."""
     if not make and not file.is_file():
-        raise NotFound(f"{file} does not exist. Make a project with: medcoder map FILE --out DIR")
-    with guarded(file):
-        base = sqlite3.connect(file, timeout=wait, isolation_level=None)
+        raise _missing(file)
+    with guarded(file, made=not make):
+        if make and not file.exists():
+            _place(file)
+        # Unless it is to be made, one that is deleted this moment stays so.
+        address = f"{file.absolute().as_uri()}?mode={'rwc' if make else 'rw'}"
+        base = sqlite3.connect(address, uri=True, timeout=wait, isolation_level=None)
         try:
             base.execute("PRAGMA foreign_keys = OFF")
-            if make and not base.execute("PRAGMA schema_version").fetchone()[0]:
+            if make:
                 _make(base)
             _check(base, file)
             base.execute("PRAGMA synchronous = FULL")  # what was acknowledged outlives power cuts
@@ -125,15 +132,39 @@ def transaction(base: sqlite3.Connection, file: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def guarded(file: Path) -> Iterator[None]:
-    """Errors of SQLite as ours."""
+def guarded(file: Path, *, made: bool = True) -> Iterator[None]:
+    """Errors of SQLite as ours; of a file that is not there, that is the one if it was made."""
     try:
         yield
     except sqlite3.Error as error:
+        if made and not file.is_file():
+            raise _missing(file) from error
         raise _ours(error, file) from error
 
 
+def _place(file: Path) -> None:
+    """Put an empty project where none is: whole, since others may open it the moment it is there.
+
+    Where that cannot be done (a disk without hard links, another was faster, or the journal of a
+    project that was deleted is left, which would be read into a new one), nothing is done: the
+    caller makes the tables in place, or says what is wrong.
+    """
+    if any(file.with_name(f"{file.name}-{left}").exists() for left in ("wal", "shm")):
+        return
+    with (
+        contextlib.suppress(OSError),
+        tempfile.TemporaryDirectory(prefix=".new-", dir=file.parent) as folder,
+    ):
+        whole = Path(folder) / file.name
+        with contextlib.closing(sqlite3.connect(whole, isolation_level=None)) as base:
+            _make(base)
+        os.link(whole, file)
+        sync(file.parent)
+
+
 def _make(base: sqlite3.Connection) -> None:
+    if base.execute("PRAGMA schema_version").fetchone()[0]:
+        return
     base.execute("PRAGMA journal_mode = WAL")
     base.execute("BEGIN IMMEDIATE")
     if not base.execute("PRAGMA schema_version").fetchone()[0]:  # another may have been faster
@@ -153,6 +184,10 @@ def _check(base: sqlite3.Connection, file: Path) -> None:
             f"{file} has format {version}, this medcoder reads format {VERSION}. "
             "Use the medcoder that made it"
         )
+
+
+def _missing(file: Path) -> NotFound:
+    return NotFound(f"{file} does not exist. Make a project with: medcoder map FILE --out DIR")
 
 
 def _ours(error: sqlite3.Error, file: Path) -> Exception:
