@@ -1,6 +1,7 @@
 """Applications of the small index for tests, in this process and as a server."""
 
 import contextlib
+import gzip
 import socket
 import threading
 import time
@@ -33,7 +34,9 @@ def running(app):
     """The address of a server in a thread."""
     config = uvicorn.Config(app, port=0, log_level="warning", access_log=False)
     server = uvicorn.Server(config)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    # Said to be TCP: only then does the loop send replies without waiting for acknowledgements.
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
+        listening.bind(("127.0.0.1", 0))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:
@@ -55,6 +58,13 @@ def until(true, seconds=30):
 
 def upload(client, content=TABLE, name="ward.csv", **query):
     return client.post("/v1/uploads", files={"file": (name, content)}, params=query)
+
+
+def send_concepts(client, table, *, packed=False):
+    """Send a CONCEPT table."""
+    content = table.read_bytes()
+    name, content = ("CONCEPT.csv.gz", gzip.compress(content)) if packed else (table.name, content)
+    return client.post("/v1/concept-tables", files={"file": (name, content)})
 
 
 def map_it(client, **options):

@@ -3,6 +3,7 @@
 import csv
 import json
 from collections import Counter
+from dataclasses import replace
 
 import openpyxl
 import pandas as pd
@@ -21,6 +22,7 @@ from medcoder.mapping import Project, adding, batch, looking, map_table, refresh
 from medcoder.mapping.deciding import UNCHECKED
 from medcoder.mapping.learning import learn
 from medcoder.mapping.promise import floor, promise
+from medcoder.mapping.report import summarise
 from medcoder.mapping.results import columns, write
 from medcoder.mapping.tables.kept import Kept
 from medcoder.mapping.writing import is_old
@@ -278,6 +280,31 @@ def test_a_hint_ranks_anew_and_is_never_automatic_alone(tmp_path):
     assert found["concept"].to_list() == ["C3", "C4", "C2", "C3"]
     assert found["status"].to_list() == ["review", "review", "auto", "review"]
     assert found["confidence"].to_list() == [0.55, 0.45, 0.99, 0.2]  # those of the string alone
+
+
+class Namesakes(FakeMapper):
+    """The first two candidates of each string bear the same name."""
+
+    def normalize_many(self, texts, **options):
+        for answer in super().normalize_many(texts, **options):
+            yield replace(answer, namesakes=2)
+
+
+def test_concepts_of_one_name_share_its_confidence(tmp_path):
+    answers = {"flu": [("C3", 0.98), ("C4", 0.98), ("C2", 0.1)], "flu feeling": [("C4", 0.5)]}
+    source = pa.table({"text": ["flu", "flu"], "how": ["", "feeling"]})
+    made = mapped(
+        source, tmp_path / "out", Namesakes(answers=answers), context={"how": "hint"}, precision=0.9
+    )
+    found = made.to_polars()
+    assert found["concept"].to_list() == ["C3", "C4"]
+    assert found["status"].to_list() == ["review", "review"]  # though the name is all but certain
+    assert found["confidence"].to_list() == [0.49, 0.49]
+    with made.project() as project:
+        shares = [[one.confidence for one in mapping.candidates] for mapping in project.terms()]
+        assert shares == [[0.49, 0.49, 0.1]] * 2
+        expected = summarise(project)["threshold"]  # the report has them on the same side
+        assert (expected["above"]["terms"], expected["below"]["terms"]) == (0, 2)
 
 
 def test_roles_that_there_are_not(ward, tmp_path):
@@ -630,7 +657,8 @@ def test_an_index_and_learned_synonyms(many_index, tmp_path):
             assert [one.concept for one in mapping.candidates] == [
                 one.concept for one in answer.candidates
             ]
-            assert mapping.confidence == pytest.approx(answer.confidence)
+            share = answer.confidence / answer.namesakes
+            assert mapping.confidence == pytest.approx(share)
             assert (mapping.status == "none") == (not answer.matches)
         assert project.meta["unknown_context"] == {"v": {"NOPE": 1}}
         assert project.meta["terminology"]["fingerprint"] == normalizer.kg.fingerprint

@@ -2,12 +2,14 @@
 
 import re
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
 
 import browser
 from many import TYPES, many_terms, small_source
+from mapped import CONCEPT, write_concepts
 from maps import FakeMapper
 from medcoder import Normalizer
 from medcoder.ingest import ingest
@@ -38,7 +40,9 @@ A7,puzzle,1
 """
 ORDER = ["cold", "mi", "cold feeling", "cefalea"]
 EDGES = [("C901", "isa", "C900"), ("C902", "isa", "C901"), ("C901", "finding_site_of", "C004")]
-PROJECTS = ("keys", "undo", "reload", "offline", "two", "stale", "bulk", "export", "seen")
+PROJECTS = (
+    "keys", "undo", "reload", "offline", "windows", "two", "stale", "bulk", "export", "seen",
+)  # fmt: skip
 TOKEN = "a token of sixteen and more"
 
 
@@ -105,7 +109,15 @@ def in_front(page, text):
 def saved(page):
     """All that was decided is acknowledged."""
     expect(page.locator(".card")).not_to_contain_text("saving")
-    until(lambda: page.evaluate("localStorage.getItem('medcoder.outbox')") is None)
+    until(lambda: waiting(page) == [])
+
+
+def waiting(page):
+    """Texts of the terms whose decisions this browser keeps until they are acknowledged."""
+    return page.evaluate(
+        """() => Object.keys(localStorage).filter((key) => key.startsWith("medcoder.outbox")).sort()
+        .map((key) => JSON.parse(localStorage.getItem(key)).text)"""
+    )
 
 
 # Look up
@@ -200,6 +212,59 @@ def test_a_file_is_mapped_and_one_that_is_no_table_refused(people, tmp_path):
         expect(page.locator(".queue .what")).to_have_count(3)
         shown = set(page.locator(".queue .what").all_inner_texts())
         assert shown == {"heart attack", "fever cold", "zzz qqq"}
+
+
+@in_browser
+def test_a_file_is_dropped(people):
+    with people.person() as page:
+        page.goto("/#/map")
+        zone = page.locator(".drop")
+        held = page.evaluate_handle(
+            """() => {
+              const held = new DataTransfer();
+              held.items.add(new File(["code;term\\nA1;fever\\n"], "dropped.csv"));
+              return held;
+            }"""
+        )
+        zone.dispatch_event("dragover", {"dataTransfer": held})
+        expect(zone).to_have_class(re.compile(r"\bover\b"))
+        zone.dispatch_event("drop", {"dataTransfer": held})
+        expect(zone).not_to_have_class(re.compile(r"\bover\b"))
+        expect(page.get_by_role("heading", name="dropped.csv")).to_be_visible()
+        expect(page.get_by_label("Text to map")).to_have_value("term")
+        assert page.locator(".preview td").all_inner_texts() == ["A1", "fever"]
+
+
+@in_browser
+def test_a_job_is_cancelled(people, tmp_path, monkeypatch):
+    """It is held up until the page has said that it wants no more of it."""
+    go_on, plain = threading.Event(), Normalizer.normalize_many
+
+    def slow(self, texts, **options):
+        assert list(texts) != ["wait for it"] or go_on.wait(30)
+        return plain(self, texts, **options)
+
+    monkeypatch.setattr(Normalizer, "normalize_many", slow)
+    (tmp_path / "slow.csv").write_text("term\nwait for it\n")
+    with people.person() as page:
+        page.goto("/#/map")
+        page.locator("input[type=file]").set_input_files(tmp_path / "slow.csv")
+        page.get_by_role("button", name="Map", exact=True).click()
+        job = page.locator(".job", has_text="slow.csv")
+        try:
+            expect(job).to_have_attribute("data-state", "running")
+            with page.expect_response(lambda reply: reply.request.method == "DELETE") as cancelled:
+                job.get_by_role("button", name="Cancel slow.csv").click()
+            assert cancelled.value.status == 200
+        finally:
+            go_on.set()
+        expect(job).to_have_attribute("data-state", "cancelled")
+        expect(job.get_by_role("button")).to_have_count(0)
+        expect(job.get_by_role("link")).to_have_count(0)
+        page.goto("/#/export/export")
+        expect(page.locator("#project option").first).to_be_attached()
+        names = page.locator("#project option").all_inner_texts()
+        assert names and not any("slow.csv" in name for name in names)
 
 
 # Review
@@ -306,6 +371,35 @@ def test_decisions_wait_for_a_service_that_is_away(people, projects):
 
 
 @in_browser
+def test_windows_of_one_browser_keep_their_decisions_apart(people, projects):
+    with people.person() as one:
+        one.context.route("**/decision", lambda route: route.abort())
+        other = one.context.new_page()
+        review(one, "windows")
+        review(other, "windows", sort="count")
+        one.keyboard.press("1")
+        in_front(one, "mi")
+        other.keyboard.press("j")
+        in_front(other, "mi")
+        other.keyboard.press("n")
+        in_front(other, "cold feeling")
+        one.keyboard.press("j")
+        in_front(one, "cold feeling")
+        one.keyboard.press("n")
+        in_front(one, "cefalea")
+        assert waiting(one) == ["cold", "mi", "cold feeling"]
+        one.close()
+        other.context.unroute("**/decision")
+        other.reload()
+        saved(other)
+    assert decisions(projects["windows"]) == {
+        "cold": ("C3", "equivalent", "", "ann"),
+        "mi": (None, "no match", "", "ann"),
+        "cold feeling": (None, "no match", "", "ann"),
+    }
+
+
+@in_browser
 def test_two_reviewers_see_each_other(people, projects):
     with people.person("ann") as ann, people.person("bob") as bob:
         review(ann, "two")
@@ -400,6 +494,57 @@ def test_every_format_is_downloaded_or_says_why_not(people, projects, tmp_path):
         for name in ("csv", "sssom"):
             export(project, name, tmp_path / f"{name}.same")
             assert (tmp_path / name).read_bytes() == (tmp_path / f"{name}.same").read_bytes()
+
+
+@in_browser
+def test_the_project_that_was_chosen_last_is_shown(people):
+    with people.person() as page:
+        page.goto("/#/export/export")
+        expect(page.locator("[data-format]")).to_have_count(len(EXPORTS))
+        held = []
+        page.route("**/projects/undo", lambda route: held.append(route))  # noqa: PLW0108  # playwright marks what it is given
+        page.get_by_label("Project").select_option("undo")
+        until(lambda: page.wait_for_timeout(20) or held)
+        page.evaluate("document.querySelector('.formats').id = 'before'")
+        page.get_by_label("Project").select_option("seen")
+        expect(page.locator("#before")).to_have_count(0)
+        expect(page.get_by_label("Project")).to_have_value("seen")
+        with page.expect_response("**/projects/undo"):
+            held[0].continue_()
+        page.wait_for_timeout(200)
+        expect(page.get_by_label("Project")).to_have_value("seen")
+        with page.expect_download() as download:
+            page.locator("[data-format=csv]").click()
+        assert download.value.suggested_filename == "seen.csv"
+
+
+@in_browser
+def test_formats_of_omop_with_a_concept_table(people, projects, tmp_path):
+    """Sent for one format, it serves the other too."""
+    with people.person() as page:
+        page.goto("/#/export/export")
+        omop = page.locator(".format", has=page.locator("[data-format=omop]"))
+        usagi = page.locator(".format", has=page.locator("[data-format=usagi]"))
+        table = omop.get_by_label("CONCEPT.csv from Athena")
+        (tmp_path / "other.csv").write_text("a,b\n")
+        table.set_input_files(tmp_path / "other.csv")
+        expect(omop.locator(".concepts .error")).to_contain_text("no CONCEPT table")
+        some = write_concepts(tmp_path, CONCEPT[:1])
+        table.set_input_files(some)
+        for card in (omop, usagi):
+            expect(card.locator(".concepts")).to_contain_text("CONCEPT.csv is there")
+        omop.get_by_role("button", name="Download").click()
+        expect(omop.locator("[role=status] .error")).to_contain_text("have no concept")
+        for name, card in (("omop", omop), ("usagi", usagi)):
+            card.get_by_role("checkbox", name="Concepts that it lacks become 0").check()
+            with page.expect_download() as download:
+                card.get_by_role("button", name="Download").click()
+            download.value.save_as(tmp_path / name)
+            expect(card.locator("li", has_text="got concept 0")).to_be_visible()
+    with Project.open(projects["export"]) as project:
+        for name in ("omop", "usagi"):
+            export(project, name, tmp_path / "same", concepts=some, missing_ok=True)
+            assert (tmp_path / name).read_bytes() == (tmp_path / "same").read_bytes()
 
 
 # For everybody

@@ -2,19 +2,23 @@
 
 import json
 import math
+from datetime import datetime, timedelta
 
 import numpy as np
 import pytest
 
 from many import QUERIES
+from mapped import write_concepts
 from medcoder import Normalizer
+from medcoder.errors import UsageError
 from medcoder.mapping import EXPORTS, Project
 from medcoder.mapping.exports import export
 from medcoder.serve.examples import TABLE as WARD
 from medcoder.serve.examples import example
 from medcoder.serve.routes.concepts import projected
 from medcoder.serve.routes.reference import operations
-from served import client, finished, made, map_it, until, upload
+from medcoder.serve.settings import Settings
+from served import client, finished, made, map_it, send_concepts, until, upload
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +159,8 @@ def test_mapping_an_upload(rest, normalizer, project):
     listed = {one["id"]: one for one in rest.get("/v1/projects").json()["projects"]}
     assert (listed[project]["name"], listed[project]["rows"]) == ("ward.csv", 4)
     summary = rest.get(f"/v1/projects/{project}").json()
+    assert listed[project]["created"] == summary["created"] == summary["meta"]["created"]
+    assert datetime.fromisoformat(summary["created"]).utcoffset() == timedelta(0)
     assert summary["header"] == ["id", "text", "n"]
     assert summary["meta"]["column"] == "text"
     terms = rest.get(f"/v1/projects/{project}/terms", params={"sort": "row"}).json()
@@ -202,6 +208,32 @@ def test_a_job_that_fails_says_why_without_a_value(rest):
 
 
 # Review
+
+
+def test_a_project_that_goes_while_they_are_listed(rest, project, tmp_path, monkeypatch):
+    serving = rest.app.state.serving
+    there = serving.projects()
+    monkeypatch.setattr(serving, "projects", lambda: {"f" * 32: tmp_path / "gone.sqlite"} | there)
+    listed = rest.get("/v1/projects")
+    assert listed.status_code == 200
+    assert {one["id"] for one in listed.json()["projects"]} == set(there)
+
+
+def test_a_project_that_is_damaged_is_left_out_of_the_list(
+    rest, project, tmp_path, monkeypatch, caplog
+):
+    serving, file = rest.app.state.serving, tmp_path / "project.sqlite"
+    file.write_bytes(b"janedoe1970 " * 999)
+    there = serving.projects()
+    monkeypatch.setattr(serving, "projects", lambda: {"f" * 32: file} | there)
+    for _ in range(2):
+        listed = rest.get("/v1/projects")
+        assert listed.status_code == 200
+        assert {one["id"] for one in listed.json()["projects"]} == set(there)
+    told = [one.getMessage() for one in caplog.records if one.name == "medcoder.serve"]
+    assert len(told) == 1
+    assert told[0].startswith("a project cannot be listed: ArtefactError at")
+    assert "janedoe" not in told[0]
 
 
 def test_deciding_undoing_and_what_others_see(rest, project):
@@ -317,6 +349,28 @@ def test_exports_are_those_of_the_library(rest, project, tmp_path, name):
     assert list(rest.app.state.serving.exports.iterdir()) == []
 
 
+@pytest.mark.parametrize("asked", ["bytes=9999999-", "bytes=5-1", "lines=1", "bytes=0-3", "x"])
+def test_a_part_of_an_export_is_all_of_it(rest, project, asked):
+    path = f"/v1/projects/{project}/exports/csv"
+    whole = rest.get(path)
+    answer = rest.get(path, headers={"range": asked})
+    assert (answer.status_code, answer.content) == (200, whole.content)
+    assert answer.headers["accept-ranges"] == "none"
+    assert list(rest.app.state.serving.exports.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", sorted(EXPORTS))
+def test_a_project_that_is_not_begun_is_not_exported(rest, tmp_path, monkeypatch, name):
+    Project.create(tmp_path).close()
+    serving, file = rest.app.state.serving, tmp_path / "project.sqlite"
+    monkeypatch.setattr(serving, "projects", lambda: {"new": file})
+    answer = rest.get(f"/v1/projects/new/exports/{name}")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "not_begun")
+    with Project.open(file) as opened, pytest.raises(UsageError, match="holds no table yet"):
+        export(opened, name, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_formats(rest, project):
     listed = rest.get("/v1/exports").json()["formats"]
     assert [one["format"] for one in listed] == sorted(EXPORTS)
@@ -326,7 +380,7 @@ def test_formats(rest, project):
 # About itself
 
 
-def test_examples_of_the_description_work(rest, project):
+def test_examples_of_the_description_work(rest, project, tmp_path):
     first = next(iter(rest.app.state.serving.projects()))
     for _ in range(2):  # that the examples can undo
         path = f"/v1/projects/{first}/terms/1/decision"
@@ -334,8 +388,10 @@ def test_examples_of_the_description_work(rest, project):
     done = 0
     for method, route, _ in operations(rest.get("/openapi.json").json()):
         one = example(rest.app.state.serving, method, route)
-        if one.upload:
-            answer = upload(rest, WARD.encode())
+        if one.file == "CONCEPT.csv":
+            answer = send_concepts(rest, write_concepts(tmp_path))
+        elif one.file:
+            answer = upload(rest, WARD.encode(), one.file)
         else:
             answer = rest.request(method, one.path, json=one.body)
         assert answer.status_code in (200, 201, 202), (one, answer.text)
@@ -352,6 +408,20 @@ def test_the_page_of_the_description(rest):
     assert "style=" not in page
     assert "heart attack" in page
     assert rest.get("/docs/style.css").headers["content-type"].startswith("text/css")
+
+
+def test_examples_name_nothing_that_a_token_guards(many_index, normalizer, tmp_path):
+    settings = Settings(token="a token of many letters")
+    app = made(many_index, tmp_path, normalizer=normalizer, settings=settings)
+    asked = {"authorization": f"Bearer {settings.token}"}
+    with client(app, headers=asked) as rest:
+        sent = upload(rest).json()["upload"]
+        project = map_it(rest)
+        page = rest.get("/docs", headers={"authorization": ""})
+    assert page.status_code == 200
+    assert "projects/ward/terms" in page.text
+    for number in (sent, project, app.state.serving.uploads.last()):
+        assert number not in page.text
 
 
 def test_metrics(rest):

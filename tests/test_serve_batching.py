@@ -1,6 +1,9 @@
 """Many small requests are looked up together, and each gets its own answer."""
 
 import asyncio
+import json
+import subprocess
+import sys
 import threading
 
 import httpx
@@ -9,10 +12,31 @@ import pytest
 from many import QUERIES
 from medcoder import Normalizer
 from medcoder.errors import UnknownName
+from medcoder.serve import threads
 from medcoder.serve.batching import Batcher
 from medcoder.serve.refusals import Refused
 from medcoder.serve.settings import Settings
 from served import made, running, until
+
+THREADS = """
+import json, threading
+from types import SimpleNamespace
+from threadpoolctl import threadpool_info, threadpool_limits
+from medcoder.serve.engine import Engine
+
+def threads():  # a library that shares OpenMP with faiss is left alone
+    blas = [one for one in threadpool_info() if one["user_api"] == "blas"]
+    return [one["num_threads"] for one in blas if one.get("threading_layer") != "openmp"]
+
+one = threading.Thread(target=threadpool_limits, args=(3, "blas"))
+one.start()
+one.join()  # only what lives keeps others from setting it
+engine, said = Engine(SimpleNamespace(encoder=None)), [threads()]
+engine.prepare()
+said.append(threads())
+engine.close()
+print(json.dumps([*said, threads()]))
+"""
 
 
 class Looked:
@@ -32,7 +56,7 @@ class Looked:
 
 
 def batched(looked, **options):
-    return Batcher(looked, **{"window": 0.01, "batch": 100, "queue": 1000} | options)
+    return Batcher(looked, **{"batch": 100, "queue": 1000} | options)
 
 
 def test_requests_of_one_moment_go_together():
@@ -94,11 +118,49 @@ def test_batches_are_not_larger_than_told():
     assert [len(texts) for texts, _ in looked.calls] == [3, 3, 1, 9]
 
 
-def test_without_a_window_each_goes_alone():
+def test_a_request_that_finds_nothing_under_way_goes_at_once():
+    """No timer: the call is made as soon as the loop has gone round."""
+    looked = Looked(3600)
+
+    async def main():
+        asked = asyncio.create_task(batched(looked).ask(["a"], "x"))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        asked.cancel()
+        return list(looked.calls)
+
+    assert asyncio.run(main()) == [(["a"], "x")]
+
+
+def test_what_comes_while_others_are_looked_up_goes_together_next():
+    go_on, calls = asyncio.Event(), []
+
+    async def look_up(texts, options):
+        calls.append(list(texts))
+        await go_on.wait()
+        return texts
+
+    async def main():
+        batcher = batched(look_up)
+        asked = [asyncio.create_task(batcher.ask(["first"], "x"))]
+        for number in range(4):  # each at a time of its own
+            while not calls:
+                await asyncio.sleep(0)
+            asked.append(asyncio.create_task(batcher.ask([str(number), "same"], "x")))
+            await asyncio.sleep(0.001)
+        go_on.set()
+        return await asyncio.gather(*asked)
+
+    found = asyncio.run(main())
+    assert found == [["first"], *([str(number), "same"] for number in range(4))]
+    assert calls == [["first"], ["0", "same", "1", "2", "3"]]
+
+
+def test_if_so_told_each_goes_alone():
     looked = Looked()
 
     async def main():
-        batcher = batched(looked, window=None)
+        batcher = batched(looked, together=False)
         await asyncio.gather(*(batcher.ask(["a"], "x") for _ in range(4)))
 
     asyncio.run(main())
@@ -147,6 +209,29 @@ def test_closing_answers_what_waits():
         return await asked
 
     assert asyncio.run(main()) == [("a", "x")]
+
+
+def test_products_of_matrices_have_one_thread_while_it_runs():
+    """In a process of its own: what holds such threads there is one for all."""
+    found = subprocess.run(
+        [sys.executable, "-c", THREADS], capture_output=True, text=True, check=True
+    )
+    begin, running, end = json.loads(found.stdout)
+    assert running == [1] * len(begin)
+    assert end == begin == [3] * len(begin)
+
+
+def test_threads_are_limited_in_a_way_that_older_releases_know(monkeypatch):
+    """Those before 3.8 know limits by the kind of a library, not by its file."""
+    plain, limited = threads.ThreadpoolController.limit, []
+
+    def limit(self, *, limits):
+        limited.append(limits)
+        return plain(self, limits=limits)
+
+    monkeypatch.setattr(threads.ThreadpoolController, "limit", limit)
+    threads.one_thread()()
+    assert limited == [1]
 
 
 def test_many_callers_of_a_server(many_index, tmp_path, monkeypatch):

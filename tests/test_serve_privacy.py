@@ -7,6 +7,7 @@ import pytest
 
 from medcoder import Normalizer
 from medcoder.serve.refusals import plain
+from medcoder.serve.security import HEADERS
 from medcoder.serve.watch import told
 from served import client, finished, made, map_it, upload
 
@@ -98,6 +99,8 @@ def test_a_failure_tells_where_and_not_what(rest, caplog, monkeypatch):
     answer = rest.post("/v1/normalize", json={"texts": [SECRET]})
     assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal")
     assert SECRET not in answer.text
+    assert {name: answer.headers[name] for name in HEADERS} == HEADERS
+    assert answer.headers["cache-control"] == "no-store"
     logged = [one.getMessage() for one in caplog.records if one.name == "medcoder.serve"]
     assert any("KeyError at" in line and "fail:" in line for line in logged)
     assert SECRET not in "\n".join(logged)

@@ -12,7 +12,9 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from served import made, map_it, running, until
 
 # Where a request that is right in form can be wrong in what it says.
-IN_WORDS = ("/v1/uploads", "/v1/map", "/v1/projects/{project}/terms/{key}/decision")
+IN_WORDS = (
+    "/v1/uploads", "/v1/concept-tables", "/v1/map", "/v1/projects/{project}/terms/{key}/decision",
+)  # fmt: skip
 EXAMPLES = 8  # of each operation and kind
 TRIED = settings(
     max_examples=EXAMPLES, derandomize=True, deadline=None, database=None,

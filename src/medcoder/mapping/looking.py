@@ -77,13 +77,34 @@ def _answers(strings: Sequence[_String], mapper: Mapper, top: int) -> list[tuple
 
     plain = [string for string in strings if not string.hint]
     hinted = [string for string in strings if string.hint]
-    found = list(zip(plain, ask([string.text for string in plain], top), strict=True))
+    answers = ask([string.text for string in plain], top)
+    found = [
+        (string, _shared(answer, answer.confidence))
+        for string, answer in zip(plain, answers, strict=True)
+    ]
     if hinted:
         alone = ask([string.text for string in hinted], min(top * _WIDER, 1000))
         helped = ask([f"{string.text} {string.hint}" for string in hinted], min(top * _WIDER, 1000))
         for string, answer, other in zip(hinted, alone, helped, strict=True):
-            found.append((string, _reranked(answer, other, top)))
+            found.append((string, _shared(_reranked(answer, other, top), answer.confidence)))
     return found
+
+
+def _shared(answer: Answer, best: float) -> Answer:
+    """The same, where the concepts that bear the best name share its confidence.
+
+    None of them is meant more often than the others, so none is mapped automatically.
+    """
+    if answer.namesakes == 1:
+        return answer
+
+    def share(matches: Sequence[Match]) -> tuple[Match, ...]:
+        return tuple(
+            replace(one, confidence=best / answer.namesakes) if one.confidence == best else one
+            for one in matches
+        )
+
+    return replace(answer, matches=share(answer.matches), rejected=share(answer.rejected))
 
 
 def _reranked(answer: Answer, hinted: Answer, top: int) -> Answer:

@@ -20,7 +20,7 @@ from starlette.types import Scope
 from medcoder import __version__
 from medcoder.errors import MedcoderError
 from medcoder.normalize import Normalizer
-from medcoder.serve.refusals import Refused, of_library, of_validation
+from medcoder.serve.refusals import NO_ROOM, Refused, no_room, of_library, of_validation
 from medcoder.serve.routes import ROUTERS
 from medcoder.serve.security import Guard
 from medcoder.serve.settings import Settings
@@ -94,6 +94,8 @@ def _add_errors(app: FastAPI) -> None:
         return of_library(error).reply()
 
     async def of_http(request: Request, error: Any) -> JSONResponse:
+        if getattr(error.__cause__, "errno", None) in NO_ROOM:  # for a body while it comes
+            return no_room().reply()
         message = _SAYS.get(error.status_code, "the request cannot be answered")
         headers = dict(error.headers or {})
         return Refused(error.status_code, "http", message, headers=headers).reply()

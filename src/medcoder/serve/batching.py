@@ -1,4 +1,7 @@
-"""Micro-batching: what many callers ask for within a few milliseconds is looked up together."""
+"""Micro-batching: what callers ask for while others are looked up goes together next.
+
+Nobody waits for company: a request that finds nothing under way goes at once.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ class Batcher(Generic[O, R]):
     """Collects strings, and has those with the same options looked up in one call.
 
     look_up: gives an answer for each of some distinct strings, with the options
-    window: seconds to wait for others after the first; None: every request goes alone
+    together: if not, every request goes alone
     batch: strings that go together; a larger request goes as it is
     queue: strings that may wait; beyond, a request is refused
     told: is given the number of requests and of strings of each call
@@ -34,12 +37,12 @@ class Batcher(Generic[O, R]):
         self,
         look_up: Callable[[list[str], O], Awaitable[list[R]]],
         *,
-        window: float | None,
+        together: bool = True,
         batch: int,
         queue: int,
         told: Callable[[int, int], None] = lambda requests, strings: None,
     ) -> None:
-        self._look_up, self._window = look_up, window
+        self._look_up, self._together = look_up, together
         self._batch, self._queue, self._told = batch, queue, told
         self._waiting: deque[_Asked[O, R]] = deque()
         self._news = asyncio.Event()
@@ -74,8 +77,6 @@ class Batcher(Generic[O, R]):
     async def _work(self) -> None:
         while True:
             await self._news.wait()
-            if self._window and sum(len(one.texts) for one in self._waiting) < self._batch:
-                await asyncio.sleep(self._window)
             groups: dict[O, list[_Asked[O, R]]] = {}
             for one in self._taken():
                 groups.setdefault(one.options, []).append(one)
@@ -88,7 +89,7 @@ class Batcher(Generic[O, R]):
         strings = 0
         while self._waiting:
             following = len(self._waiting[0].texts)
-            alone = self._window is None or strings + following > self._batch
+            alone = not self._together or strings + following > self._batch
             if taken and alone:
                 break
             one = self._waiting.popleft()

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from medcoder.mapping.mapper import IndexMapper
 from medcoder.normalize import Normalizer
+from medcoder.serve.threads import one_thread
 from medcoder.types import Answer
 
 T = TypeVar("T")
@@ -22,6 +23,12 @@ class Engine:
     def __init__(self, normalizer: Normalizer) -> None:
         self.normalizer = normalizer
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="medcoder-engine")
+        self._undo: Callable[[], None] = _nothing
+
+    def prepare(self) -> None:
+        """Do what otherwise the first request would wait for; one thread for matrices."""
+        self._undo = self.call(one_thread)
+        self.call(lambda: self.normalizer.encoder)
 
     async def run(self, function: Callable[[], T]) -> T:
         """From a coroutine."""
@@ -33,6 +40,7 @@ class Engine:
 
     def close(self) -> None:
         """Finish what was begun."""
+        self._pool.submit(self._undo)
         self._pool.shutdown()
 
 
@@ -64,6 +72,10 @@ class EngineMapper(IndexMapper):
                 yield from self._engine.call(partial(_listed, ask, some, options))
 
         return answers()
+
+
+def _nothing() -> None:
+    """There is nothing to undo."""
 
 
 def _listed(ask: Any, texts: Sequence[str], options: dict[str, Any]) -> list[Answer]:

@@ -1,4 +1,7 @@
-"""An example of each operation that works as it stands, with what this service holds."""
+"""An example of each operation: as it stands it works, with what this service holds.
+
+Where a token is asked for, ids of projects, jobs and uploads are no real ones.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ _QUERIES: dict[str, dict[str, str]] = {
     "/v1/projects/{project}/changes": {"since": "0"},
 }
 TABLE = "id,text\n1,heart attack\n2,fiebre\n"  # that an upload may hold
+_FILES = {"/v1/uploads": "ward.csv", "/v1/concept-tables": "CONCEPT.csv"}
 
 
 class Example(NamedTuple):
@@ -25,7 +29,7 @@ class Example(NamedTuple):
     method: str
     path: str  # with its values and its query
     body: dict[str, Any] | None = None
-    upload: bool = False  # sends TABLE as ward.csv
+    file: str = ""  # that is sent; ward.csv holds TABLE
 
     def curl(self, base: str, *, token: bool) -> str:
         """As a command."""
@@ -35,8 +39,8 @@ class Example(NamedTuple):
         if self.body is not None:
             said = json.dumps(self.body, ensure_ascii=False)
             words += ["-H", "Content-Type: application/json", "-d", said]
-        if self.upload:
-            words += ["-F", "file=@ward.csv"]
+        if self.file:
+            words += ["-F", f"file=@{self.file}"]
         return shlex.join([*words, base + self.path])
 
 
@@ -51,18 +55,20 @@ def example(state: Serving, method: str, route: str) -> Example:
     if route in _QUERIES:
         path += f"?{urlencode(_QUERIES[route])}"
     body = _bodies(values).get(route) if method == "POST" else None
-    return Example(method, path, body, route == "/v1/uploads")
+    return Example(method, path, body, _FILES.get(route, ""))
 
 
 def _values(state: Serving) -> dict[str, str]:
-    projects, jobs = list(state.projects()), state.jobs.all()
+    projects, jobs, upload = list(state.projects()), state.jobs.all(), state.uploads.last()
+    if state.settings.token is not None:  # the page that shows them asks for none
+        projects, jobs, upload = [], [], None
     return {
         "id": _concept(state),
         "project": projects[0] if projects else "ward",
         "key": "1",
         "format": "sssom",
         "job": jobs[0].id if jobs else _NONE,
-        "upload": state.uploads.last() or _NONE,
+        "upload": upload or _NONE,
     }
 
 

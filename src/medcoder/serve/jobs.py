@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from medcoder.artefact import disk_full
 from medcoder.errors import InputError, MedcoderError
 from medcoder.mapping import map_table
 from medcoder.mapping.deciding import now
@@ -28,7 +30,8 @@ from medcoder.serve.watch import told
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
 LOGGER = logging.getLogger("medcoder.serve")
 _DESCRIBED = "job.json"
-_OUT = "out"
+_OUT, _GONE = "out", "gone"  # what was mapped; the same while it is deleted
+_ID = re.compile(r"[0-9a-f]{32}")
 
 
 class _Stopped(Exception):
@@ -48,6 +51,7 @@ class Job:
     done: int = 0
     total: int = 0
     error: str | None = None
+    cancelled: bool = False  # somebody asked for it, whether or not it has stopped
     stop: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -60,20 +64,27 @@ class Jobs:
 
     def __init__(self, folder: Path, mapper: Callable[[], Mapper], *, limit: int) -> None:
         self.folder, self._mapper, self._limit = folder, mapper, limit
-        self._lock = threading.Lock()
+        self._lock, self._keeping = threading.Lock(), threading.Lock()
         self._pool = ThreadPoolExecutor(limit, thread_name_prefix="medcoder-job")
         self._closing = False
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _forget_undescribed(folder)
         self._jobs = {job.id: job for job in map(_read, sorted(folder.glob(f"*/{_DESCRIBED}")))}
+        for job in self.all():
+            self._tidy_left(job)
+        self._left = [job for job in self.all() if job.active]
 
     def resume(self) -> None:
-        """Go on with those that were not done when the service went down."""
-        for job in self.all():
-            if job.active:
-                self._pool.submit(self._run, job)
+        """Go on with those that were not done when the service went down.
+
+        Not with those that were started since: they run already.
+        """
+        while self._left:
+            self._pool.submit(self._run, self._left.pop(0))
 
     def start(self, upload: Upload, name: str, options: dict[str, Any]) -> Job:
         number = uuid.uuid4().hex
+        place = self.folder / number
         job = Job(
             id=number, name=name or upload.name, options=upload.reading | options, created=now()
         )
@@ -84,15 +95,15 @@ class Jobs:
                     429, "too_many_jobs", f"{active} tables are being mapped. Wait for one of them",
                     limit=self._limit, headers={"Retry-After": "10"},
                 )  # fmt: skip
+            place.mkdir(mode=0o700)
             self._jobs[number] = job
         try:
-            place = self.folder / number
-            place.mkdir(mode=0o700)
             _copy(upload.file, place / f"table{upload.file.suffix}")
             self._keep(job)
         except BaseException:
             with self._lock:
                 del self._jobs[number]
+            shutil.rmtree(place, ignore_errors=True)
             raise
         self._pool.submit(self._run, job)
         return job
@@ -112,6 +123,8 @@ class Jobs:
         """Stop a job at its next step; what it mapped is deleted. One that is done stays."""
         job = self.get(number)
         if job.active:
+            job.cancelled = True  # kept, so that it holds if the service goes down before that step
+            self._try_to_keep(job)
             job.stop.set()
         return job
 
@@ -145,12 +158,10 @@ class Jobs:
             map_table(
                 table, out=place / _OUT, normalizer=self._mapper(), progress=progress, **job.options
             )
-            table.unlink()  # the project holds all of it
             job.state = "done"
         except _Stopped:
-            if self._closing:
+            if self._closing and not job.cancelled:
                 return
-            shutil.rmtree(place / _OUT, ignore_errors=True)
             job.state = "cancelled"
         except InputError as error:
             job.state, job.error = "failed", of_input(error)
@@ -159,25 +170,73 @@ class Jobs:
         except Exception as error:
             LOGGER.error("a job failed: %s", told(error))
             job.state, job.error = "failed", "the table could not be mapped: see the log"
-        self._keep(job)
+        self._end(job)
+
+    def _end(self, job: Job) -> None:
+        """Say on disk how a job ended, then delete what it needs no more.
+
+        Without its table, one that is done but does not say so would be begun again and fail.
+        """
+        kept = self._try_to_keep(job)
+        if kept or job.state != "done":
+            _tidy(self.folder / job.id, job)
+        if not kept and job.state != "done":
+            self._try_to_keep(job)  # there may be room now
+
+    def _tidy_left(self, job: Job) -> None:
+        """What a process that was killed did not come to."""
+        if job.active and job.cancelled:
+            job.state = "cancelled"
+            self._end(job)
+        elif not job.active:
+            _tidy(self.folder / job.id, job)
 
     def _check(self, job: Job) -> None:
         if job.stop.is_set():
             raise _Stopped
 
+    def _try_to_keep(self, job: Job) -> bool:
+        try:
+            self._keep(job)
+        except Exception as error:
+            LOGGER.error("the state of a job cannot be written: %s", told(error))
+            return False
+        return True
+
     def _keep(self, job: Job) -> None:
-        names = ("id", "name", "options", "created", "state", "error", "done", "total")
-        said = {name: getattr(job, name) for name in names}
-        with replacing(self.folder / job.id / _DESCRIBED) as partial:
+        names = ("id", "name", "options", "created", "state", "error", "cancelled", "done", "total")
+        file = self.folder / job.id / _DESCRIBED
+        with self._keeping, replacing(file) as partial:
+            said = {name: getattr(job, name) for name in names}
             partial.write_text(json.dumps(said), encoding="utf-8")
 
 
 def _read(file: Path) -> Job:
     said = json.loads(file.read_text(encoding="utf-8"))
-    assert re.fullmatch(r"[0-9a-f]{32}", said["id"])
+    assert _ID.fullmatch(said["id"])
     if said["state"] == "running":
         said["state"] = "waiting"
     return Job(**said)
+
+
+def _forget_undescribed(folder: Path) -> None:
+    """Delete what was left of jobs that did not come to be one."""
+    for place in folder.iterdir():
+        if _ID.fullmatch(place.name) and not (place / _DESCRIBED).is_file():
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def _tidy(place: Path, job: Job) -> None:
+    """Delete the table of a job that ended, and unless it is done, what was mapped of it."""
+    if job.state != "done":
+        # In one go: of a project that loses its files one by one, others would make new ones.
+        with contextlib.suppress(OSError):
+            (place / _OUT).rename(place / _GONE)
+        for left in (_OUT, _GONE):
+            shutil.rmtree(place / left, ignore_errors=True)
+    for table in place.glob("table.*"):
+        with contextlib.suppress(OSError):
+            table.unlink()
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -185,4 +244,5 @@ def _copy(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
     except OSError:
-        shutil.copyfile(source, target)
+        with disk_full(target):
+            shutil.copyfile(source, target)

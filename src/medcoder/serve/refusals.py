@@ -6,6 +6,7 @@ for a reply: what is quoted may be about a patient.
 
 from __future__ import annotations
 
+import errno
 import re
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,7 @@ from medcoder.errors import (
 RETRY = 1  # seconds, as Retry-After has it
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
 _PLACE = re.compile(r"(?:[A-Za-z]:)?[/\\]\S+")
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)  # what writing may fail with
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 # What pydantic calls a limit that was passed, and where it says which.
 _LIMITS = {
@@ -70,6 +72,10 @@ def busy(code: str, message: str, seconds: int = RETRY) -> Refused:
     return Refused(503, code, message, headers={"Retry-After": str(seconds)})
 
 
+def no_room() -> Refused:
+    return Refused(507, "disk_full", "no room is left on the disk of the service")
+
+
 def of_library(error: MedcoderError) -> Refused:
     """What a reply says of an error of the library."""
     cause = error.__cause__
@@ -78,7 +84,7 @@ def of_library(error: MedcoderError) -> Refused:
     if isinstance(error, StaleDecision):
         return _stale(error)
     if isinstance(error, DiskFull):
-        return Refused(507, "disk_full", "no room is left on the disk of the service")
+        return no_room()
     if isinstance(error, UnknownName):
         return Refused(
             404, "unknown_name", "there is no such type, vocabulary or language. See /v1/filters"

@@ -28,7 +28,7 @@ HEADERS = {
     "X-Frame-Options": "DENY",
 }
 GUARDED = ("/v1/", "/metrics")  # where the token is asked for: the page itself holds no data
-_UPLOADS = "/v1/uploads"
+_UPLOADS, _CONCEPTS = "/v1/uploads", "/v1/concept-tables"
 _ROOM = 1 << 16  # bytes of a form around its file
 
 
@@ -44,28 +44,20 @@ class Guard:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        guarded = scope["path"].startswith(GUARDED)
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                added = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    added.setdefault(name, value)
-                added.setdefault("Cache-Control", "no-store" if guarded else "no-cache")
-            await send(message)
-
+        send = with_headers(scope, send)
         limit = self._limit(scope["path"])
-        refused = self._refused(headers, guarded)
+        refused = self._refused(headers, _is_guarded(scope))
         if refused is None and _length(headers) > limit.bytes:
             refused = limit.refused()
         if refused is not None:
-            await refused.reply()(scope, receive, send_with_headers)
+            await refused.reply()(scope, receive, send)
             return
-        await self._app(scope, _counted(receive, limit), send_with_headers)
+        await self._app(scope, _counted(receive, limit), send)
 
     def _limit(self, path: str) -> _Limit:
-        if path == _UPLOADS:
-            return _Limit(self._settings.upload + _ROOM, self._settings.upload)
+        files = {_UPLOADS: self._settings.upload, _CONCEPTS: self._settings.concepts}
+        if (most := files.get(path)) is not None:
+            return _Limit(most + _ROOM, most)
         return _Limit(self._settings.body, self._settings.body)
 
     def _refused(self, headers: Headers, guarded: bool) -> Refused | None:
@@ -75,7 +67,7 @@ class Guard:
         if self._digest is None and _name(host) not in LOOPBACK:
             return Refused(421, "host", "this service answers to the names of its machine only")
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+        if origin is not None and _place(origin) != host.lower():
             return Refused(403, "origin", "pages of other sites may not use this service")
         if self._digest is not None and guarded:
             return self._token(headers.get("authorization", ""))
@@ -92,6 +84,21 @@ class Guard:
             401, "token", "send the token of this service: Authorization: Bearer TOKEN",
             headers={"WWW-Authenticate": "Bearer"},
         )  # fmt: skip
+
+
+def with_headers(scope: Scope, send: Send) -> Send:
+    """Sends replies with the headers that every one has."""
+    caching = "no-store" if _is_guarded(scope) else "no-cache"
+
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            added = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                added.setdefault(name, value)
+            added.setdefault("Cache-Control", caching)
+        await send(message)
+
+    return send_with_headers
 
 
 class _Limit(NamedTuple):
@@ -129,5 +136,20 @@ def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
 
 
+def _is_guarded(scope: Scope) -> bool:
+    return bool(scope["path"].startswith(GUARDED))
+
+
+def _place(origin: str) -> str | None:
+    """Host and port of an origin; None if it is none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
+
+
 def _name(host: str) -> str:
-    return (urlsplit(f"//{host}").hostname or "") if host.count("@") == 0 else ""
+    try:
+        return (urlsplit(f"//{host}").hostname or "") if host.count("@") == 0 else ""
+    except ValueError:
+        return ""

@@ -19,8 +19,10 @@ class Settings:
     upload: int = 64 << 20  # bytes of an uploaded file
     unpacked: int = 1 << 30  # bytes of an uploaded workbook once it is unpacked
     uploads: int = 20  # that are kept; the oldest that no job needs goes first
+    concepts: int = 4 << 30  # bytes of a CONCEPT table of OMOP, unpacked
+    concept_tables: int = 2  # that are kept
     jobs: int = 2  # at a time
-    window: float | None = 0.002  # seconds to collect requests for; None: each goes alone
+    together: bool = True  # whether requests that wait are looked up in one call
     batch: int = 256  # strings that go together
     queue: int = 5000  # strings that may wait
     wait: float = 5.0  # seconds to wait for another process that writes to a project

@@ -14,8 +14,10 @@ from medcoder.mapping import Project
 from medcoder.mapping.mapper import Mapper
 from medcoder.normalize import Normalizer
 from medcoder.serve.batching import Batcher
+from medcoder.serve.concepts import ConceptTables
 from medcoder.serve.engine import Engine, EngineMapper
 from medcoder.serve.jobs import Jobs
+from medcoder.serve.lock import FolderLock
 from medcoder.serve.metrics import Metrics
 from medcoder.serve.refusals import Refused, busy
 from medcoder.serve.settings import Settings
@@ -49,15 +51,18 @@ class Serving:
         self._engine = None if callable(normalizer) else Engine(normalizer)
         self.folder, self.settings, self.metrics = folder, settings, Metrics()
         self._given = projects
+        self.unlisted: set[str] = set()  # projects that are damaged, which the log has told of
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._lock = FolderLock(folder)  # before anything in it is touched
         self.exports = folder / "exports"
         self.exports.mkdir(exist_ok=True, mode=0o700)
         for left in self.exports.iterdir():  # of a process that was killed
             left.unlink()
         self.uploads = Uploads(folder / "uploads", settings)
+        self.concepts = ConceptTables(folder / "concepts", settings)
         self.jobs = Jobs(folder / "jobs", self._mapper, limit=settings.jobs)
         shared: dict[str, Any] = {
-            "window": settings.window,
+            "together": settings.together,
             "batch": settings.batch,
             "queue": settings.queue,
         }
@@ -85,20 +90,23 @@ class Serving:
         return self.engine.normalizer
 
     def load(self) -> None:
-        """Load the index and the encoder, which otherwise the first request would wait for."""
+        """Load the index and the encoder."""
         normalizer = self._source() if callable(self._source) else self._source
         engine = self._engine or Engine(normalizer)
-        engine.call(lambda: normalizer.encoder)
+        engine.prepare()
         self._engine = engine
         self.jobs.resume()
 
     async def close(self) -> None:
         """Finish what was asked for; jobs stop, to be gone on with."""
-        await self.answers.close()
-        await self.vectors.close()
-        self.jobs.close()
-        if self._engine is not None:
-            self._engine.close()
+        try:
+            await self.answers.close()
+            await self.vectors.close()
+            self.jobs.close()
+            if self._engine is not None:
+                self._engine.close()
+        finally:
+            self._lock.release()
 
     async def _normalize(self, texts: list[str], options: Options) -> list[Answer]:
         ask = self.normalizer.normalize_many

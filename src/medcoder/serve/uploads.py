@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
 import threading
+import time
 import uuid
 import zipfile
+from collections.abc import Iterable, Iterator
+from io import BufferedIOBase
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from medcoder.artefact import disk_full
 from medcoder.errors import InputError, MedcoderError
 from medcoder.mapping.files import replacing
 from medcoder.mapping.tables import TABLES, Reading, Table, open_table
@@ -23,6 +29,7 @@ _LONGEST = 100  # characters of a name
 _BLOCK = 1 << 20
 _LIKELY = (";", "\t", "|")
 _ZIPPED = (".xlsx", ".xlsm")
+_OURS = re.compile(r"\.?([0-9a-f]{32})\.")  # how names of files begin
 _UNSAFE = re.compile(r"[^\w .()+-]+")
 
 
@@ -37,6 +44,16 @@ class Upload(NamedTuple):
     def table(self, *, keep_bad_rows: bool = True) -> Table:
         return open_table(self.file, Reading(keep_bad_rows=keep_bad_rows, **self.reading))
 
+    @contextlib.contextmanager
+    def used(self) -> Iterator[None]:
+        """An error meanwhile is that there is no such upload, if it was forgotten."""
+        try:
+            yield
+        except (MedcoderError, OSError) as error:
+            if self.file.exists():
+                raise
+            raise forgotten() from error
+
 
 class Uploads:
     """The folder of uploads."""
@@ -45,6 +62,7 @@ class Uploads:
         self._folder, self._settings = folder, settings
         self._lock = threading.Lock()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._forget_undescribed()
 
     def add(self, stream: IO[bytes], name: str, encoding: str | None) -> tuple[Upload, Table]:
         """Keep a file and look at it; one that is no table is not kept."""
@@ -56,42 +74,52 @@ class Uploads:
         file = self._folder / f"{number}{ending}"
         upload = Upload(number, file, shown(name), {"encoding": encoding} if encoding else {})
         try:
-            self._write(stream, file)
+            write_up_to(stream, file, self._settings.upload)
             if ending in _ZIPPED:
                 self._check_unpacked(file)
             upload, table = _opened(upload)
+            with self._lock:
+                self._describe(upload)
         except BaseException:
-            file.unlink(missing_ok=True)
+            for left in self._folder.glob(f"{number}.*"):
+                left.unlink(missing_ok=True)
             raise
-        with replacing(self._folder / f"{number}.json") as partial:
-            said = {"file": file.name, "name": upload.name, "reading": upload.reading}
-            partial.write_text(json.dumps(said), encoding="utf-8")
-        self._forget_old()
         return upload, table
 
     def get(self, number: str) -> Upload:
-        described = self._folder / f"{number}.json"
-        if not re.fullmatch(r"[0-9a-f]{32}", number) or not described.is_file():
-            raise Refused(404, "no_upload", "there is no such upload: send the file again")
-        said = json.loads(described.read_text(encoding="utf-8"))
+        if not re.fullmatch(r"[0-9a-f]{32}", number):
+            raise forgotten()
+        try:
+            with self._lock:
+                said = json.loads((self._folder / f"{number}.json").read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise forgotten() from error
         return Upload(number, self._folder / said["file"], said["name"], said["reading"])
 
     def last(self) -> str | None:
         """The id of the last one."""
-        kept = self._kept()
+        with self._lock:
+            kept = self._kept()
         return kept[0].stem if kept else None
 
-    def _write(self, stream: IO[bytes], file: Path) -> None:
-        written, limit = 0, self._settings.upload
-        with file.open("xb") as out:
-            file.chmod(0o600)
-            while block := stream.read(_BLOCK):
-                written += len(block)
-                if written > limit:
-                    raise Refused(
-                        413, "too_large", f"the file is larger than {limit:,} bytes", limit=limit
-                    )
-                out.write(block)
+    def _describe(self, upload: Upload) -> None:
+        """Make it one of those that are kept, in place of the oldest."""
+        others = self._kept()
+        said = {"file": upload.file.name, "name": upload.name, "reading": upload.reading}
+        with replacing(self._folder / f"{upload.id}.json") as partial:
+            partial.write_text(json.dumps(said), encoding="utf-8")
+            stamp(partial, others)
+        for described in others[self._settings.uploads - 1 :]:
+            for file in self._folder.glob(f"{described.stem}.*"):
+                file.unlink(missing_ok=True)
+
+    def _forget_undescribed(self) -> None:
+        """Delete what a process that was killed left half sent."""
+        known = {described.stem for described in self._kept()}
+        for file in self._folder.iterdir():
+            ours = _OURS.match(file.name)
+            if ours and ours[1] not in known:
+                file.unlink(missing_ok=True)
 
     def _check_unpacked(self, file: Path) -> None:
         """A small file may be a huge table that is packed well."""
@@ -106,18 +134,39 @@ class Uploads:
                 413, "too_large", f"unpacked, the file is larger than {limit:,} bytes", limit=limit
             )
 
-    def _forget_old(self) -> None:
-        with self._lock:
-            for described in self._kept()[self._settings.uploads :]:
-                for file in self._folder.glob(f"{described.stem}.*"):
-                    file.unlink(missing_ok=True)
-
     def _kept(self) -> list[Path]:
         """What describes each, the last first."""
-        found = [
-            (file.stat().st_mtime_ns, file) for file in self._folder.glob("[0-9a-f]*.json")
-        ]  # fmt: skip
-        return [file for _, file in sorted(found, reverse=True)]
+        return last_first(self._folder.glob("[0-9a-f]*.json"))
+
+
+def last_first(files: Iterable[Path]) -> list[Path]:
+    """Files by their times."""
+    return sorted(files, key=lambda file: (file.stat().st_mtime_ns, file), reverse=True)
+
+
+def stamp(file: Path, others: list[Path]) -> None:
+    """Make a file later than others, the last first, of the same moment or by a clock put back."""
+    last = others[0].stat().st_mtime_ns if others else 0
+    moment = max(time.time_ns(), last + 1)
+    os.utime(file, ns=(moment, moment))
+
+
+def forgotten() -> Refused:
+    return Refused(404, "no_upload", "there is no such upload: send the file again")
+
+
+def write_up_to(stream: IO[bytes] | BufferedIOBase, file: Path, limit: int) -> None:
+    """Write a new file for us alone; more than so many bytes are refused."""
+    written = 0
+    with disk_full(file), file.open("xb") as out:
+        file.chmod(0o600)
+        while block := stream.read(_BLOCK):
+            written += len(block)
+            if written > limit:
+                raise Refused(
+                    413, "too_large", f"the file is larger than {limit:,} bytes", limit=limit
+                )
+            out.write(block)
 
 
 def shown(name: str) -> str:

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from medcoder.serve.metrics import Metrics
 from medcoder.serve.refusals import Refused
+from medcoder.serve.security import with_headers
 
 LOGGER = logging.getLogger("medcoder.serve")
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -38,12 +39,12 @@ class Watch:
             await self._app(scope, receive, watched)
         except Refused as refused:
             if not status:
-                await refused.reply()(scope, receive, watched)
+                await refused.reply()(scope, receive, with_headers(scope, watched))
         except Exception as error:
             LOGGER.error("%s", told(error))
             if not status:
                 failed = Refused(500, "internal", "something went wrong: the log says where")
-                await failed.reply()(scope, receive, watched)
+                await failed.reply()(scope, receive, with_headers(scope, watched))
         finally:
             seconds = time.perf_counter() - start
             route = getattr(scope.get("route"), "path", _OTHER) or _OTHER

@@ -49,6 +49,10 @@ def export(project: Project, name: str, path: Path, **options: Any) -> list[str]
     write = EXPORTS.load(name)
     options = {key: value for key, value in options.items() if value is not None}
     check_options(f"the export {name!r}", write, options)
+    if not project.meta:
+        raise UsageError(
+            f"{project.path.parent} holds no table yet. Map one with: medcoder map FILE --out DIR"
+        )
     notes: list[str] = write(project, Path(path), **options)
     return notes
 

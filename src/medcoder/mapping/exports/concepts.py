@@ -26,6 +26,7 @@ _COLUMNS = [
     "concept_code",
     "invalid_reason",
 ]
+_ROW = "row of the file"
 _SHOWN = 5  # missing codes that an error names
 
 
@@ -97,23 +98,31 @@ def concepts_for(project: Project, concepts: Path | None) -> Concepts:
     )
 
 
+def check_concepts(path: Path) -> None:
+    """An error unless the first line is that of a CONCEPT table."""
+    open_rows(_file(path), _COLUMNS, separator="\t")
+
+
 def read_concepts(path: Path, wanted: set[str]) -> dict[str, Concept]:
     """Concepts whose key is wanted; valid ones before others. Memory goes by what is wanted."""
     # Codes are compared by their keys; letters and digits are enough to leave most rows out.
     bare = pl.Series([key.partition(SEPARATOR)[2] for key in wanted], dtype=pl.String)
     found: dict[str, tuple[bool, Concept]] = {}
-    for frame in open_rows(_file(path), _COLUMNS, separator="\t").read(_COLUMNS):
+    table = open_rows(_file(path), _COLUMNS, separator="\t")
+    for frame in table.read(_COLUMNS):
+        frame = frame.with_row_index(_ROW, table.before + 1)
         code = pl.col("concept_code").str.to_uppercase().str.strip_chars()
         local = code.str.replace(r"^[^:]*:", "")
         undotted = local.str.replace_all(".", "", literal=True)
         near = frame.filter(code.is_in(bare) | local.is_in(bare) | undotted.is_in(bare))
-        for number, name, domain, vocabulary, standard, code_, invalid in near.select(
-            _COLUMNS
+        for row, number, name, domain, vocabulary, standard, code_, invalid in near.select(
+            _ROW, *_COLUMNS
         ).iter_rows():
             key = _key(Code(vocabulary, code_))
             if key not in wanted or (key in found and not found[key][0]):
                 continue
-            concept = Concept(int(number), name, vocabulary, domain, standard == "S")
+            id = _id(number, table.path, row)
+            concept = Concept(id, name, vocabulary, domain, standard == "S")
             found[key] = (bool(invalid), concept)
     return {key: concept for key, (_, concept) in found.items()}
 
@@ -140,6 +149,16 @@ def _file(path: Path) -> Path:
     if not found:
         raise InputError("no CONCEPT.csv here", file=path, remedy="Check the path")
     return min(found)
+
+
+def _id(number: str, file: Path, row: int) -> int:
+    try:
+        return int(number)
+    except ValueError as error:
+        raise InputError(
+            f"the concept_id is {number!r}, which is no whole number",
+            file=file, row=row, remedy="Compare the file with the download from Athena",
+        ) from error  # fmt: skip
 
 
 def _codes(project: Project) -> Iterable[Code]:

@@ -1,6 +1,7 @@
 // Export: every format, with what its file does not hold.
 
 import { get, send } from "./api.js";
+import { conceptTables } from "./concepts.js";
 import { h, say } from "./dom.js";
 import { keep, recall } from "./kept.js";
 import { chooser, noProjects, projects } from "./projects.js";
@@ -13,17 +14,23 @@ const FORMATS = {
   parquet: ["Parquet", "The same with candidates and their scores as nested columns."],
   sssom: ["SSSOM", "A mapping set in the standard of the ontology community."],
   fhir: ["FHIR ConceptMap", "R4, for terminology servers."],
-  omop: ["OMOP", "source_to_concept_map. Needs an index of OMOP vocabularies, or a CONCEPT.csv with medcoder map export."],
+  omop: ["OMOP", "source_to_concept_map. Needs an index of OMOP vocabularies, or a CONCEPT.csv."],
   usagi: ["Usagi", "To go on in Usagi. Needs the same as OMOP."],
 };
 
+const WITH_IDS = ["omop", "usagi"]; // of OMOP
+
 export function mount(root, route) {
   let closed = false;
+  let tables = null;
+  let turn = 0;
 
   async function update(next) {
+    const mine = (turn += 1);
+    const over = () => closed || mine !== turn;
     try {
       const all = await projects();
-      if (closed) return;
+      if (over()) return;
       if (!all.length) {
         root.replaceChildren(h("h1", {}, "Export"), noProjects());
         return;
@@ -34,13 +41,14 @@ export function mount(root, route) {
       keep("project", project);
       replace(write("export", [project]));
       const [summary, { formats }] = await Promise.all([get(`projects/${encodeURIComponent(project)}`), get("exports")]);
-      if (!closed) draw(all, project, summary, formats);
+      if (!over()) draw(all, project, summary, formats);
     } catch (error) {
-      if (!closed) root.replaceChildren(h("p", { class: "error panel", role: "alert" }, error.message));
+      if (!over()) root.replaceChildren(h("p", { class: "error panel", role: "alert" }, error.message));
     }
   }
 
   function draw(all, project, summary, formats) {
+    tables = conceptTables();
     const counts = Object.entries(summary.counts).filter(([, one]) => one.terms);
     const open = summary.counts.review.terms + summary.counts.flagged.terms;
     root.replaceChildren(
@@ -53,20 +61,22 @@ export function mount(root, route) {
   function format(project, { format: name, ending }) {
     const [title, text] = FORMATS[name] ?? [name, ""];
     const notes = h("div", { role: "status" });
-    const button = h("button", { type: "button", "data-format": name, onclick: () => download(project, name, ending, button, notes) }, "Download", h("span", { class: "hidden" }, ` ${title}`));
-    return h("li", { class: "format panel" }, h("h2", {}, title), h("p", { class: "soft" }, text), notes, h("div", { class: "buttons" }, button));
+    const ids = WITH_IDS.includes(name) ? tables.field(name) : null;
+    const button = h("button", { type: "button", "data-format": name, onclick: () => download(project, name, ending, button, notes, ids?.query()) }, "Download", h("span", { class: "hidden" }, ` ${title}`));
+    return h("li", { class: "format panel" }, h("h2", {}, title), h("p", { class: "soft" }, text), ids?.element, notes, h("div", { class: "buttons" }, button));
   }
 
-  async function download(project, name, ending, button, notes) {
+  async function download(project, name, ending, button, notes, query) {
     button.disabled = true;
     notes.replaceChildren(h("p", { class: "soft small" }, "Writing…"));
     try {
-      const answer = await send("GET", `projects/${encodeURIComponent(project.id)}/exports/${name}`);
+      const answer = await send("GET", `projects/${encodeURIComponent(project.id)}/exports/${name}`, { query });
       const said = notesOf(answer);
       save(await answer.blob(), project.name.replace(/\.\w+$/, "") + ending);
       notes.replaceChildren(said.length ? h("ul", { class: "soft small" }, said.map((one) => h("li", {}, one))) : "");
       say(`${FORMATS[name]?.[0] ?? name} is downloaded`);
     } catch (error) {
+      if (error.detail?.code === "no_concepts") tables.forget();
       notes.replaceChildren(h("p", { class: "error small" }, error.message));
     } finally {
       button.disabled = false;

@@ -11,6 +11,16 @@ export function recall(name, otherwise = null, store = localStorage) {
   }
 }
 
+// Values whose names begin alike, in the order of the names.
+export function recallAll(start, store = localStorage) {
+  try {
+    const names = Object.keys(store).filter((key) => key.startsWith(PREFIX + start)).sort();
+    return names.map((key) => recall(key.slice(PREFIX.length), null, store)).filter((value) => value !== null);
+  } catch {
+    return [];
+  }
+}
+
 export function keep(name, value, store = localStorage) {
   try {
     if (value === null || value === undefined) store.removeItem(PREFIX + name);

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { h } from "./dom.js";
-import { plural } from "./words.js";
+import { plural, when } from "./words.js";
 
 export async function projects() {
   return (await get("projects")).projects;
@@ -11,7 +11,7 @@ export async function projects() {
 export function chooser(all, chosen, changed) {
   return h("span", { class: "row" }, h("label", { for: "project", class: "project" }, "Project"),
     h("select", { id: "project", value: chosen, onchange: (event) => changed(event.target.value) },
-      all.map((one) => h("option", { value: one.id }, `${one.name} · ${plural(one.rows, "row")}${one.complete ? "" : ", being mapped"}`))));
+      all.map((one) => h("option", { value: one.id }, `${one.name} · ${plural(one.rows, "row")}, ${one.complete ? when(one.created) : "being mapped"}`))));
 }
 
 export function noProjects() {

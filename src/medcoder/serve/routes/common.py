@@ -9,7 +9,7 @@ from fastapi import Path
 
 from medcoder.mapping.base import Event, Mapping
 from medcoder.serve.refusals import coded
-from medcoder.serve.shapes import LATER, Failure
+from medcoder.serve.shapes.base import LATER, Failure
 from medcoder.types import Match
 
 Key = Annotated[int, Path(ge=1, le=LATER, description="Number of a row of the term.")]
@@ -19,12 +19,13 @@ _SAYS = {
     400: "The body cannot be read",
     401: "The token is missing or wrong",
     404: "There is no such thing",
-    409: "Somebody else decided meanwhile, or it cannot be done any more",
+    409: "Somebody else decided meanwhile, or it cannot be done now",
     413: "Too large",
     415: "Not a format that is read",
     422: "Not as it should be",
     429: "Too many at a time",
     503: "Loading, or too many requests: come back after Retry-After",
+    507: "No room is left on the disk",
 }
 
 

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Path, Query, Request
 from medcoder.kg import KG
 from medcoder.serve.refusals import Refused, coded
 from medcoder.serve.routes.common import failures
-from medcoder.serve.shapes import ConceptOf, FiltersOf, Neighbours
+from medcoder.serve.shapes.lookup import ConceptOf, FiltersOf, Neighbours
 from medcoder.serve.state import serving
 from medcoder.types import Stage
 

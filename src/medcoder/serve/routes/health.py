@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 
 from medcoder.serve.metrics import CONTENT_TYPE
 from medcoder.serve.routes.common import failures
-from medcoder.serve.shapes import Health, Ready
+from medcoder.serve.shapes.base import Health, Ready
 from medcoder.serve.state import serving
 
 router = APIRouter(tags=["health"])

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query, Request, UploadFile
 from medcoder.serve.jobs import Job
 from medcoder.serve.refusals import Refused
 from medcoder.serve.routes.common import failures
-from medcoder.serve.shapes import JobOf, Jobs, MapTable, UploadOf
+from medcoder.serve.shapes.jobs import JobOf, Jobs, MapTable, UploadOf
 from medcoder.serve.state import serving
 from medcoder.serve.uploads import preview
 
@@ -17,7 +17,7 @@ router = APIRouter(prefix="/v1", tags=["map"])
 JobId = Annotated[str, Path(max_length=100)]
 
 
-@router.post("/uploads", response_model=UploadOf, status_code=201, responses=failures(415))
+@router.post("/uploads", response_model=UploadOf, status_code=201, responses=failures(415, 507))
 def upload(
     request: Request,
     file: UploadFile,
@@ -27,15 +27,15 @@ def upload(
 ) -> Any:
     """Send a table (CSV, TSV, XLSX, Parquet); gives its columns and first rows."""
     kept, table = serving(request).uploads.add(file.file, file.filename or "", encoding)
-    rows = preview(table)
-    return {
-        "upload": kept.id,
-        "name": kept.name,
-        "format": table.format,
-        "columns": list(table.header),
-        "preview": rows,
-        "rows": table.size() or None,
-    }
+    with kept.used():
+        return {
+            "upload": kept.id,
+            "name": kept.name,
+            "format": table.format,
+            "columns": list(table.header),
+            "preview": preview(table),
+            "rows": table.size() or None,
+        }
 
 
 @router.post("/map", response_model=JobOf, status_code=202, responses=failures(404, 429))
@@ -43,7 +43,8 @@ def map_table(asked: MapTable, request: Request) -> Any:
     """Map a column of an uploaded table; a job that makes a project."""
     state = serving(request)
     kept = state.uploads.get(asked.upload)
-    header = kept.table().header
+    with kept.used():
+        header = kept.table().header
     options = asked.model_dump(exclude={"upload", "name"})
     for field in ("column", "code", "count", "language"):
         wanted = options[field]
@@ -56,7 +57,8 @@ def map_table(asked: MapTable, request: Request) -> Any:
         state.engine.call(
             lambda: normalizer.normalize_many([], vocabularies=asked.vocabularies)
         )  # fmt: skip
-    return shown(state.jobs.start(kept, asked.name.strip(), options))
+    with kept.used():
+        return shown(state.jobs.start(kept, asked.name.strip(), options))
 
 
 @router.get("/jobs", response_model=Jobs, responses=failures())

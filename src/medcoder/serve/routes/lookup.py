@@ -8,7 +8,8 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse
 
 from medcoder.serve.routes.common import failures, match
-from medcoder.serve.shapes import LENGTH, NAMES, TOP, Answers, Ask, Embed, Embedded, Found, Name
+from medcoder.serve.shapes.base import LENGTH, NAMES, TOP, Name
+from medcoder.serve.shapes.lookup import Answers, Ask, Embed, Embedded, Found
 from medcoder.serve.state import Options, serving
 from medcoder.types import Answer
 

@@ -18,7 +18,7 @@ _STYLE = Path(__file__).parent.parent / "reference" / "style.css"
 
 
 @router.get("/docs", response_class=HTMLResponse)
-async def reference(request: Request) -> HTMLResponse:
+def reference(request: Request) -> HTMLResponse:
     return HTMLResponse("\n".join(_page(request)))
 
 

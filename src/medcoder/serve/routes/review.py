@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -10,13 +11,16 @@ from medcoder.errors import NotFound
 from medcoder.mapping import Project
 from medcoder.mapping.base import Status
 from medcoder.mapping.queue import Order, accept, changes, last_change, page
-from medcoder.serve import shapes
 from medcoder.serve.refusals import Refused
 from medcoder.serve.routes.common import Key, ProjectId, decision, event, failures, term
+from medcoder.serve.shapes import review as shapes
+from medcoder.serve.shapes.base import LATER, LENGTH
 from medcoder.serve.state import Serving, serving
+from medcoder.serve.watch import told
 from medcoder.types import Code
 
 router = APIRouter(prefix="/v1/projects", tags=["review"])
+LOGGER = logging.getLogger("medcoder.serve")
 _TERMS = 200  # of a page
 _EVENTS = 500  # of a reply
 # What a project says of itself; not where it lies, nor what the service keeps for itself.
@@ -32,9 +36,16 @@ def projects(request: Request) -> Any:
     """Projects that can be reviewed."""
     state = serving(request)
     found = []
-    for id in state.projects():
-        with state.open(id) as project:
-            found.append(_described(state, id, project))
+    for id, file in state.projects().items():
+        try:
+            with Project.open(file, wait=state.settings.wait) as project:
+                found.append(_described(state, id, project))
+        except NotFound:
+            continue  # cancelled this moment
+        except Exception as error:  # of a file that is damaged, anything may come
+            if id not in state.unlisted:
+                LOGGER.warning("a project cannot be listed: %s", told(error))
+            state.unlisted.add(id)
     return {"projects": found}
 
 
@@ -58,8 +69,8 @@ def terms(
     project: ProjectId,
     status: Status | None = None,
     sort: Order = "doubt",
-    q: Annotated[str, Query(max_length=shapes.LENGTH, description="Text or code to find.")] = "",
-    offset: Annotated[int, Query(ge=0, le=shapes.LATER)] = 0,
+    q: Annotated[str, Query(max_length=LENGTH, description="Text or code to find.")] = "",
+    offset: Annotated[int, Query(ge=0, le=LATER)] = 0,
     limit: Annotated[int, Query(ge=1, le=_TERMS)] = 50,
 ) -> Any:
     """Source terms with candidates and decisions, those to look at first before others."""
@@ -134,7 +145,7 @@ def accept_all(request: Request, project: ProjectId, asked: shapes.Accept) -> An
 def news(
     request: Request,
     project: ProjectId,
-    since: Annotated[int, Query(ge=0, le=shapes.LATER)] = 0,
+    since: Annotated[int, Query(ge=0, le=LATER)] = 0,
     limit: Annotated[int, Query(ge=1, le=_EVENTS)] = _EVENTS,
 ) -> Any:
     """What others did after the event of that number; ask again with `last`."""
@@ -148,6 +159,7 @@ def _described(state: Serving, id: str, project: Project) -> dict[str, Any]:
     return {
         "id": id,
         "name": state.name_of(id),
+        "created": str(meta.get("created", "")),
         "complete": bool(meta.get("complete")),
         "rows": int(meta.get("rows", 0)),
         "counts": project.counts(),

@@ -1,0 +1,1 @@
+"""Requests and replies of the service, as its description has them, with their limits."""
