@@ -16,7 +16,7 @@ from medcoder import Normalizer
 from medcoder.errors import UnknownName, UsageError
 from medcoder.ingest import ingest
 from medcoder.kg import KG, masks
-from medcoder.normalize import candidates, grams
+from medcoder.normalize import batch, grams
 from medcoder.normalize.build import build
 from medcoder.normalize.candidates import Fusion, Search
 from medcoder.normalize.filters import Filter, Filters
@@ -477,7 +477,7 @@ def test_large_answers_are_made_a_few_at_a_time(many_index, monkeypatch):
     normalizer = Normalizer.load(many_index)
     queries = ["cold", "coold", "renal pain", "", "kidny ache", "kidney " * 90, "x", "fevr cold"]
     at_once = list(normalizer.normalize_many(queries, top=40, threshold=0))
-    monkeypatch.setattr(candidates, "_PAIRS", 400)
+    monkeypatch.setattr(batch, "_PAIRS", 400)
     monkeypatch.setattr(grams, "_AT_ONCE", 1000)
     parted = list(normalizer.normalize_many(queries, top=40, threshold=0))
     for one, other in zip(at_once, parted, strict=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,11 @@ from medcoder.normalize.slips import as_spelt
 _ROWS = 32  # the least
 _LEAST = 5  # concepts, whatever is asked for: confidence is about how far the best is ahead
 
+_PAIRS = 1 << 14  # of a query and a row that a stage finds at a time
+
 Floats = npt.NDArray[np.float32]
+Embed = Callable[[list[int]], Floats]  # vectors (n, d) of some queries, by their places
+Hidden = Sequence[Collection[int]]  # terms that do not exist for each query
 
 
 class Batch(NamedTuple):
@@ -50,6 +54,26 @@ class Batch(NamedTuple):
 def rows_of(search: Search) -> int:
     """Rows that a stage looks at for each query."""
     return max(_ROWS, 4 * search.top)
+
+
+def parts(
+    queries: Sequence[str], embed: Embed | None, search: Search, without: Hidden | None
+) -> Iterator[tuple[Sequence[str], Embed | None, Search, Hidden | None]]:
+    """What is asked, as many queries at a time as have room in memory."""
+    size = max(_PAIRS // rows_of(search), 1)
+    for start in range(0, len(queries), size):
+        part = slice(start, start + size)
+        yield (
+            queries[part],
+            embed and _shifted(embed, start),
+            search,
+            without if without is None else without[part],
+        )
+
+
+def _shifted(embed: Embed, start: int) -> Embed:
+    """Of queries that are numbered from `start` on."""
+    return lambda places: embed([start + place for place in places])
 
 
 class Scored(NamedTuple):

@@ -5,14 +5,14 @@ A batch of strings goes through each stage as a whole, as arrays of pairs of a s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 
 import numpy as np
 
 from medcoder.index import RowIndex
 from medcoder.kg import KG
-from medcoder.normalize.batch import Batch, Floats, Scored, rows_of
+from medcoder.normalize.batch import Batch, Embed, Floats, Scored, parts
 from medcoder.normalize.custom import custom_mask, custom_slips, with_custom
 from medcoder.normalize.fusion import Candidate, Fusion, Search
 from medcoder.normalize.grams import Grams
@@ -25,9 +25,6 @@ from medcoder.vectors import NO_ROW, Vectors
 _COMPARED = 16  # of the rows most alike, those that are compared with the query word by word
 _EQUAL = 1e-6  # by which scores of one name may differ
 _WORDS = 1 << 16  # rows whose words stay in memory
-_PAIRS = 1 << 14  # of a query and a row that a stage finds at a time
-
-Embed = Callable[[list[int]], Floats]  # vectors (n, d) of some queries, by their places
 
 
 class Candidates:
@@ -54,19 +51,11 @@ class Candidates:
             is not encoded: it takes the vector of that term, as if it were spelt so
         without: numbers of terms that do not exist for a query; calibration asks so
         """
-        size = max(_PAIRS // rows_of(search), 1)
-        if len(queries) > size:
-            return [
-                candidates
-                for start in range(0, len(queries), size)
-                for candidates in self._find(
-                    queries[start : start + size],
-                    embed and _shifted(embed, start),
-                    search,
-                    without and without[start : start + size],
-                )
-            ]
-        return self._find(queries, embed, search, without)
+        return [
+            candidates
+            for part in parts(queries, embed, search, without)
+            for candidates in self._find(*part)
+        ]
 
     def _find(
         self,
@@ -315,11 +304,6 @@ class Candidates:
 
     def _row_words(self, row: int) -> list[str]:
         return fold(self._row_text(row)).split()
-
-
-def _shifted(embed: Embed, start: int) -> Embed:
-    """Of queries that are numbered from `start` on."""
-    return lambda places: embed([start + place for place in places])
 
 
 __all__ = ["Candidate", "Candidates", "Embed", "Fusion", "Search"]
