@@ -168,8 +168,8 @@ def test_a_job_says_that_it_is_done_before_its_table_goes(tmp_path, table, monke
     assert "cannot be written: DiskFull" in caplog.text
 
     again = room.Jobs(tmp_path / "jobs", lambda: None, limit=1)
-    again.resume()
     monkeypatch.setattr(room, "map_table", lambda table, *, out, **rest: None)
+    again.resume()
     again._pool.shutdown()
     assert [(one.id, one.state) for one in again.all()] == [(job.id, "done")]
     assert (names(place), kept(place)["state"]) == (["job.json", "out"], "done")
