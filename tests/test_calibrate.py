@@ -156,6 +156,7 @@ def test_a_long_curve_is_thinned_out():
 @example(
     [(0.9, True), (0.9, False), (0.9, False), (0.2, True)], 0
 )  # equal ones stand or fall together
+@example([(0.0, False), (5e-324, True)], 0)  # nothing lies between them
 def test_the_threshold_balances_precision_and_recall(judged, unanswered):
     answerable = sum(right for _, right in judged) + unanswered
 

@@ -245,7 +245,9 @@ def _threshold(confidence: Floats, correct: npt.NDArray[np.bool_], answerable: i
         return 0.5
     harmonic = 2 * hits[last] / (last + 1 + max(answerable, 1))
     chosen = int(last[int(harmonic.argmax())])
-    return float(ranked[chosen] + np.append(ranked, 0.0)[chosen + 1]) / 2
+    least, below = float(ranked[chosen]), float(np.append(ranked, 0.0)[chosen + 1])
+    middle = (least + below) / 2
+    return middle if middle > below else least  # of neighbours, the middle may be the lower one
 
 
 def _last(ranked: Floats) -> npt.NDArray[np.intp]:
