@@ -16,13 +16,18 @@ MANIFEST = tomllib.loads((ROOT / "recipes" / "medcoder-all" / "manifest.toml").r
 LAY, NOTES = (sorted((DATA / folder).iterdir()) for folder in ("lay", "notes"))
 WEST = ["de", "nl", "fr", "es", "it", "pt"]
 TWELVE = ["de", "fr", "nl", "es", "it", "pt", "sv", "pl", "cs", "ru", "zh", "ja"]
+TWENTY = sorted([*TWELVE, "el", "fi", "hr", "hu", "ko", "tr", "uk", "vi"])
+HELD = sorted((DATA / "held").glob("*.tsv"))
 PARALLEL = {  # languages, in the order of the columns
     "findings_a": ["en", *WEST, "sv", "da", "nb", "ro"],
     "findings_b": ["cs", "hu", "fi", "hr", "ko", "ja", "zh", "pl", "ru", "tr", "uk", "el", "vi"],
     "general": ["en", *WEST, "pl", "ru", "cs", "sv", "ja", "zh", "tr"],
+    "general_b": ["el", "fi", "hr", "hu", "ko", "nb", "uk", "vi"],
     "more": ["sv", "da", "nb", "fi", "hu", "hr", "uk", "el", "tr", "ko", "vi", "cs"],
+    "names": ["el", "fi", "hr", "hu", "ko", "nb", "vi"],
     "phrases": ["en", *TWELVE],
     "terms": TWELVE,
+    "titles": TWENTY,
     "words": ["en", "de", "es", "fr", "nl", "it", "pt"],
 }
 RELATED = {  # columns after the term and what all have
@@ -37,7 +42,7 @@ GRAPH = {
     "NCIT", "ORPHA", "SYMP", "UBERON", "WN30",
 }  # fmt: skip
 FINDINGS = {"FND", "FNM"}
-OWN = {"findings_a": FINDINGS, "findings_b": FINDINGS, "general": {"GEN"}}
+OWN = {"findings_a": FINDINGS, "findings_b": FINDINGS, "general": {"GEN"}, "general_b": {"GEN"}}
 OWN |= {"phrases": {"PHR"}, "words": {"PAR"}}
 
 parts = pytest.mark.parametrize("name", PARALLEL)
@@ -86,7 +91,7 @@ def terms(row):
 
 
 def test_there_is_a_file_of_phrases_for_each_language():
-    spoken = "cs de en es fr hu it ja ko nl pl pt ru sv tr zh"
+    spoken = "cs de el en es fi fr hr hu it ja ko nb nl pl pt ru sv tr uk vi zh"
     assert [path.stem for path in LAY] == spoken.split(" ")
     assert [path.stem for path in NOTES] == ["de", "en", "es", "fr", "it", "nl", "pt"]
     assert {path.suffix for path in [*LAY, *NOTES]} == {".tsv"}
@@ -114,7 +119,7 @@ def test_a_concept_has_one_name_in_all_files_of_lay_phrases_and_in_each_of_notes
             assert names.setdefault(concept, name) == name
 
 
-def test_there_are_seven_files_of_the_parallel_vocabulary():
+def test_there_are_nine_files_of_the_parallel_vocabulary():
     found = sorted((DATA / "parallel").iterdir())
     assert [path.name for path in found] == [f"{name}.tsv" for name in PARALLEL]
 
@@ -157,6 +162,16 @@ def test_related_terms_have_a_row_each_and_items_that_are_there_once_in_a_field(
             assert all(keys) and len(set(keys)) == len(keys) and fold(row[0]) not in keys, row
 
 
+def test_held_out_phrases_are_of_the_same_concepts_in_all_languages():
+    tables = {path.stem: rows(path, ["concept", "name", "lay", "chart"]) for path in HELD}
+    assert set(tables) == {path.stem for path in LAY}
+    concepts = [row[:2] for row in tables["en"]]
+    assert len(concepts) == len({concept for concept, _ in concepts}) == 120
+    for language, found in tables.items():
+        assert [row[:2] for row in found] == concepts, language
+        assert all(row[3] for row in found) and sum(bool(row[2]) for row in found) >= 117
+
+
 def test_there_are_three_files_of_related_terms():
     assert sorted(path.name for path in (DATA / "related").iterdir()) == [
         f"{name}.tsv" for name in RELATED
@@ -173,7 +188,7 @@ def test_the_counts_of_the_readme_are_those_of_the_files():
             assert f"| {name} | {len(found):,} | {len({row[0] for row in found}):,} |" in readme
     shared = [(f"`{name}.tsv`", parallel(name)) for name in PARALLEL]
     both = [row for _, found in shared for row in found]
-    for name, found in [*shared, ("all seven", both)]:
+    for name, found in [*shared, ("all ten", both)]:
         linked = sum(row[0].partition(":")[0] in GRAPH for row in found)
         count = sum(len(terms(row)) for row in found)
         assert f"| {name} | {len(found):,} | {linked:,} | {count:,} |" in readme
