@@ -162,14 +162,14 @@ def test_prepare_takes_the_sources_that_are_in_and_what_is_ours(script, place):
         ("fever tablets", "ATC:1", "en", "5"),
         ("me estalla la cabeza", "HP:2", "es", "5"),
         ("Kopfschm. seit 3 T.", "HP:2", "de", "5"),
-        ("huvudvärk", "HP:2", "sv", "2"),
-        ("ont i huvudet", "HP:2", "sv", "2"),
-        ("bolest hlavy", "HP:2", "cs", "2"),
-        ("fever", "HP:1", "en", "2"),
-        ("high temperature", "HP:1", "en", "2"),
-        ("Fieber", "HP:1", "de", "2"),
-        ("Station", "PAR:00000", "de", "2"),
-        ("später", "PAR:00001", "de", "2"),
+        ("huvudvärk", "HP:2", "sv", "3"),
+        ("ont i huvudet", "HP:2", "sv", "3"),
+        ("bolest hlavy", "HP:2", "cs", "3"),
+        ("fever", "HP:1", "en", "3"),
+        ("high temperature", "HP:1", "en", "3"),
+        ("Fieber", "HP:1", "de", "3"),
+        ("Station", "PAR:00000", "de", "3"),
+        ("später", "PAR:00001", "de", "3"),
         ("siempre", "WORD:0", "mul", "1"),
         ("mareo", "HP:3", "mul", "1"),  # dizziness is a name of that concept alone
     ]
@@ -196,7 +196,7 @@ def test_one_term_of_a_new_concept_is_in_the_graph_the_english_one_if_there_is_o
         ("ieri", "GEN:2", "it"),
         ("before long", "GEN:1", "en"),
     ]
-    assert {row[3] for row in linked} == {"2"}
+    assert {row[3] for row in linked} == {"3"}
 
 
 def test_a_new_row_is_of_the_concept_that_alone_has_its_first_english_name(script):
@@ -397,6 +397,15 @@ def test_new_pieces_are_long_or_not_ascii_and_begin_as_means(script, place, monk
 
     monkeypatch.setattr(module, "train", lambda texts: pytest.fail("trained again"))
     like = place / "init" / "tokenizer.json"
+    with pytest.raises(
+        SystemExit, match="give it to the first alone"
+    ):  # it has both rounds' pieces
+        script("vocabulary", *options, place / "no", "--pieces-of", like, "--others")
+    upset = json.loads(like.read_text())
+    upset["model"]["vocab"] |= {"head": PIECES.index("##s"), "##s": PIECES.index("head")}
+    (place / "upset.json").write_text(json.dumps(upset))
+    with pytest.raises(SystemExit, match="does not begin with the pieces of"):
+        script("vocabulary", *options, place / "no", "--pieces-of", place / "upset.json")
     script("vocabulary", *options, place / "again", "--pieces-of", like)
     assert json.loads((place / "again" / "tokenizer.json").read_text()) == json.loads(
         like.read_text()
@@ -404,7 +413,11 @@ def test_new_pieces_are_long_or_not_ascii_and_begin_as_means(script, place, monk
 
 
 def test_new_pieces_leave_common_english_words_as_they_were(script, common):
-    sparing = __import__("vocabulary").sparing
+    module = __import__("vocabulary")
+
+    def sparing(pieces, old):
+        return module.sparing(pieces, old, module.common(()))
+
     # Of "headaching" it is the longer piece at first, and then the shorter one.
     cutting = ["headac", "headachi", "##eads", "heads"]
     harmless = ["headaches", "##aching", "πυρ", "café"]
@@ -413,6 +426,32 @@ def test_new_pieces_leave_common_english_words_as_they_were(script, common):
     assert sparing([*cutting, *harmless], old) == ["##eads", "headaches", "πυρ", "café"]
     common.clear()
     assert sparing([*cutting, *harmless], old) == [*cutting, *harmless]
+
+
+def test_the_second_round_is_of_other_languages_and_leaves_the_words_of_those_learnt(
+    script, place, common, monkeypatch
+):
+    prepare(script, place)
+    module = __import__("vocabulary")
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "LEARNT", ("en", "es", "de"))
+        taken = module.sample(place / "work", without=module.LEARNT)
+        every = module.sample(place / "work")
+    assert "huvudvärk" in taken and "bolest hlavy" in taken
+    gone = {"burning up", "me estalla la cabeza", "Kopfschm. seit 3 T.", "siempre"}
+    assert gone <= set(every) and not gone & set(taken)
+    spared = module.common(["es"])
+    assert set(spared) == {"headache", "heads", "headaching", "café"}
+    assert set(module.common(())) == set(spared) - {"café"}
+    pieces = ["febr", "feb", "cafe", "headac"]
+    trained = []
+    monkeypatch.setattr(module, "train", lambda texts: trained.extend(texts) or pieces)
+    monkeypatch.setattr(module, "LEARNT", ("en", "es", "de"))
+    start = minilm(place)
+    script("vocabulary", place / "work", "--minilm", start, "--others", "--out", place / "wide")
+    assert sorted(trained) == sorted(taken)
+    tokenizer = AutoTokenizer.from_pretrained(place / "wide")
+    assert tokenizer.convert_ids_to_tokens(range(len(tokenizer))) == [*PIECES, "febr"]
 
 
 class Meaning:
@@ -600,9 +639,16 @@ def test_with_use_the_model_begins_with_translated_words(script, place, common, 
     assert torch.allclose(new[-1], as_fever(old), atol=1e-4)
 
 
-@pytest.mark.parametrize(("flags", "share"), [([], 0.8), (["--trained", "0.5"], 0.5)])
+@pytest.mark.parametrize(
+    ("flags", "share", "kept"),
+    [
+        ([], 0.8, 1),
+        (["--trained", "0.5"], 0.5, 1),
+        (["--trained", "0.5", "--keep-from", str(len(PIECES))], 0.5, 2),
+    ],
+)
 def test_mixed_weights_are_a_mean_and_partly_old_but_for_pieces_without_a_past(
-    script, place, monkeypatch, flags, share
+    script, place, monkeypatch, flags, share, kept
 ):
     prepare(script, place)
     start = minilm(place)
@@ -623,8 +669,8 @@ def test_mixed_weights_are_a_mean_and_partly_old_but_for_pieces_without_a_past(
         for name, weight in mixed.model.state_dict().items()
     }
     pieces = gained.pop("embeddings.word_embeddings.weight")
-    assert torch.allclose(pieces[-1], torch.tensor(2.0))  # Greek, of which it knew no part
-    for gain in (pieces[:-1], *gained.values()):
+    assert torch.allclose(pieces[-kept:], torch.tensor(2.0))  # Greek, of which it knew no part
+    for gain in (pieces[:-kept], *gained.values()):
         assert torch.allclose(gain, torch.tensor(2 * share), atol=1e-5)
 
 
@@ -775,9 +821,9 @@ def test_one_command_runs_all_steps_with_options_that_they_have(script, tmp_path
     assert not (tmp_path / "calls").exists()
     subprocess.run(["bash", make, *places], env=environment, check=True)
     calls = [line.split("\t")[:-1] for line in (tmp_path / "calls").read_text().splitlines()]
-    order = ["mpnet.py", "words.py", "prepare.py", "vocabulary.py", "teachers.py", "train"]
-    order += ["mix.py", "graph.py", "kg", "train", "mix.py", "relate.py"]
-    order += ["mix.py", "ship.py"]
+    order = ["mpnet.py", "words.py", "prepare.py", "vocabulary.py", "vocabulary.py", "teachers.py"]
+    order += ["train", "mix.py", "graph.py", "kg", "train", "mix.py", "relate.py"]
+    order += ["mix.py", "respell.py", "pieces.py", "ship.py"]
     assert [Path(call[1]).name for call in calls] == order
     steps = dict(zip(order, calls, strict=True))  # of what is done twice, the second
     for program, *call in calls:
@@ -793,10 +839,17 @@ def test_one_command_runs_all_steps_with_options_that_they_have(script, tmp_path
 
     for name in ("words.py", "prepare.py", "graph.py"):
         assert steps[name][2] == str(terms)
+    assert told(steps["pieces.py"], "--terms") == [str(terms)]
     assert steps["graph.py"][3] == str(relations)
     test = str(bench / "relcls_open" / "test.tsv")
-    assert told(steps["graph.py"], "--test") == [test]
+    tested = steps["graph.py"]
+    assert tested[tested.index("--test") + 1 : -2] == [test, *map(str, similar)]
+    first, second = (call for call in calls if call[1].endswith("vocabulary.py"))
+    assert "--others" not in first and "--others" in second
+    assert told(second, "--minilm") == told(first, "--out")
+    assert told(second, "--out") == [f"{work}/init"]
     near = steps["relate.py"]
+    assert told(tested, "--out") == [f"{told(near, '--work')[0]}/english"]
     assert near[near.index("--test") + 1 :] == [test, *map(str, similar)]
     assert told(steps["ship.py"], "--out") == [str(models)]
     mpnet = f"{told(steps['mpnet.py'], '--out')[0]}/{__import__('mpnet').NAME}"
@@ -824,15 +877,17 @@ def test_each_step_of_the_one_command_takes_what_the_one_before_made():
     def of(line, option):
         return line[line.index(option) + 1].strip('"')
 
-    run, mixed, tables, graph, stage, mean, near, final, ship = lines[-9:]
+    run, mixed, tables, graph, stage, mean, near, whole, respelt, final, ship = lines[-11:]
     assert mixed[2] == f'"{of(run, "--out")}/model"' and "--trained" not in mixed
     assert graph[3] == f'"table={of(tables, "--out")}"'
     assert (of(stage, "--kg"), of(stage, "--init")) == (of(graph, "--out"), of(mixed, "--out"))
     assert mean[2:4] == [f'"{of(mixed, "--out")}"', f'"{of(stage, "--out")}/model"']
     assert of(mean, "--trained") == "1"  # the mean of the two alone, nothing of the start
     assert near[2] == f'"{of(mean, "--out")}"'
-    assert final[2:4] == [f'"{of(mean, "--out")}"', f'"{of(near, "--out")}"']
-    assert of(final, "--trained") == "1"
+    assert whole[2:4] == [f'"{of(mean, "--out")}"', f'"{of(near, "--out")}"']
+    assert of(whole, "--trained") == "1"
+    assert respelt[2] == f'"{of(whole, "--out")}"' and of(final, "--before") == of(whole, "--out")
+    assert final[2] == f'"{of(respelt, "--out")}"'
     assert ship[2] == f'"{of(final, "--out")}"' and of(ship, "--out") == "$models"
 
 
@@ -846,10 +901,14 @@ def test_relations_of_the_test_are_not_trained_on(script, place, monkeypatch):
     ]
     schema = ["head", "relation", "tail"]
     pl.DataFrame(related, schema=schema, orient="row").write_parquet(place / "relations")
-    test = "head\trelation\ttail\nPYREXIA\thas phenotype\tcephalalgia\n"
-    (place / "test").write_text(test, encoding="utf-8")
-    options = ["--test", place / "test", "--out", place / "made"]
-    script("graph", place / "merged.parquet", place / "relations", *options)
+    tests = ["head\trelation\ttail\nPYREXIA\thas phenotype\tcephalalgia\n"]
+    tests += ["term1\tterm2\tscore\nFever\tnothing\t3\n", "one\ttwo\nfever\tfever\n"]
+    for number, test in enumerate(tests):
+        (place / f"test{number}").write_text(test, encoding="utf-8")
+    places = [place / "merged.parquet", place / "relations", "--out", place / "made", "--test"]
+    with pytest.raises(SystemExit, match="test2: no columns head and tail or term1 and term2"):
+        script("graph", *places, place / "test2")
+    script("graph", *places, place / "test0", place / "test1")
     kept = pl.read_parquet(place / "made" / "relations.parquet").rows()
     assert kept == [("HP:3", "is_a", "HP:2")]
     terms = pl.read_parquet(place / "made" / "concepts_terms.parquet")

@@ -82,7 +82,7 @@ def word_pieces(words=VOCABULARY, *, max_length=None):
     return tokenizer
 
 
-def tokenizer():
+def tokenizer(words=VOCABULARY):
     """The same, as transformers wraps it."""
     names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token"), SPECIAL, strict=True))
-    return PreTrainedTokenizerFast(tokenizer_object=word_pieces(), **names)
+    return PreTrainedTokenizerFast(tokenizer_object=word_pieces(words), **names)

@@ -23,7 +23,8 @@ mkdir -p "$work" "$models"
 python "$recipe/mpnet.py" --out "$work"
 python "$recipe/words.py" "$terms" --use "$use" --out "$work/words.tsv"
 python "$recipe/prepare.py" "$terms" --strict --words "$work/words.tsv" --out "$work"
-python "$recipe/vocabulary.py" "$work" --minilm "$minilm" --use "$use" --out "$work/init"
+python "$recipe/vocabulary.py" "$work" --minilm "$minilm" --use "$use" --out "$work/first"
+python "$recipe/vocabulary.py" "$work" --minilm "$work/first" --use "$use" --others --out "$work/init"
 python "$recipe/teachers.py" "$work" --minilm "$minilm" --mpnet "$mpnet" --use "$use"
 medcoder train --kg "$work/train.kg" --init "$work/init" --config "$recipe/config.toml" \
     --extra "$work/extra.tsv" --out "$work/run" \
@@ -33,7 +34,7 @@ medcoder train --kg "$work/train.kg" --init "$work/init" --config "$recipe/confi
 python "$recipe/mix.py" "$work/run/model" --start "$work/init" --minilm "$minilm" --out "$work/mixed"
 
 python "$recipe/../ablations/graph.py" "$terms" "$relations" \
-    --test "$bench/relcls_open/test.tsv" --out "$work/english"
+    --test "$bench/relcls_open/test.tsv" "$bench"/similarity/*.tsv --out "$work/english"
 medcoder kg build "table=$work/english" --out "$work/english.kg"
 medcoder train --kg "$work/english.kg" --init "$work/mixed" --out "$work/related" --set pooling=mean \
     --set optimiser.learning_rate=1e-4 --set schedule.warmup=320 --set schedule.total=3200
@@ -42,5 +43,7 @@ python "$recipe/mix.py" "$work/mixed" "$work/related/model" --start "$work/init"
 python "$recipe/relate.py" "$work/mean" --work "$work" --out "$work/near" \
     --test "$bench/relcls_open/test.tsv" "$bench"/similarity/*.tsv
 python "$recipe/mix.py" "$work/mean" "$work/near" --start "$work/init" --minilm "$minilm" \
-    --trained 1 --out "$work/final"
+    --trained 1 --out "$work/whole"
+python "$recipe/respell.py" "$work/whole" --work "$work" --out "$work/respelt"
+python "$recipe/pieces.py" "$work/respelt" --before "$work/whole" --terms "$terms" --work "$work" --out "$work/final"
 python "$recipe/ship.py" "$work/final" --name medcoder-all --released "$(date -u +%F)" --out "$models"

@@ -30,6 +30,7 @@ def main() -> None:
     parser.add_argument("--minilm", type=Path, required=True, help="Hugging Face folder")
     parser.add_argument("--out", type=Path, required=True, help="model folder to make")
     parser.add_argument("--trained", type=float, default=TRAINED, help="share, from 0 to 1")
+    parser.add_argument("--keep-from", type=int, help="pieces from this number on stay as trained")
     options = parser.parse_args()
     encoder = TransformerEncoder.load(options.models[0], pooling="mean", max_length=32)
     start = TransformerEncoder.load(options.start).model.state_dict()
@@ -37,6 +38,8 @@ def main() -> None:
     mixed = {name: torch.lerp(start[name], trained[name], options.trained) for name in trained}
     learnt = unknown(AutoTokenizer.from_pretrained(options.minilm), encoder.tokenizer)
     mixed[PIECES][learnt] = trained[PIECES][learnt]
+    if options.keep_from is not None:
+        mixed[PIECES][options.keep_from :] = trained[PIECES][options.keep_from :]
     encoder.model.load_state_dict(mixed)
     save_encoder(encoder, options.out)
     print(f"{len(mixed)} arrays; {len(learnt):,} pieces keep what they learnt")

@@ -26,7 +26,7 @@ from medcoder.text import fold
 
 HERE = Path(__file__).parent
 COLUMNS = ["concept_id", "term", "lang", "source"]
-LAY, PARALLEL, CHANGED = "5", "2", "1"  # weights: 5 is drawn as often as five terms
+LAY, PARALLEL, CHANGED = "5", "3", "1"  # weights: 5 is drawn as often as five terms
 MINED = "1"
 MISSPELT, SHORTENED = 0.25, 0.15  # of the concepts
 ANY = "mul"  # language of the mined words, which are of many and do not say of which

@@ -1,172 +1,272 @@
-"""A last stage on data/related: what belongs together, beside what means the same.
+"""A last stage: what means the same, what belongs together, and how.
 
 python recipes/medcoder-all/relate.py work/mean --work work --out work/near \\
     --test BENCH/similarity/*.tsv BENCH/relcls_open/test.tsv
 
-A step draws pairs of related terms and, so that nothing is forgotten, pairs of synonyms out of
-train.kg and extra.tsv of `--work`. InfoNCE pulls both kinds together, the related ones less
-sharply; of the synonyms, the vectors and their similarities are kept near those of the start.
-Pairs that a file of `--test` asks for are not trained on. No GPU is needed: half an hour on two
-cores.
+A step draws pairs of synonyms out of train.kg and extra.tsv of `--work`, pairs of related terms out
+of data/related, and edges out of both that and english/relations.parquet. InfoNCE pulls synonyms
+together, and related terms less sharply; a linear classifier tells the label of an edge from the
+first tokens of its ends. So the mean of the tokens of a term, which is its vector, says what it
+means, and the first one also what it stands in relation to. Similarities of English synonyms are
+kept near those of the start. Pairs of data/related that a file of `--test` asks for are not
+trained on; graph.py leaves such edges out of english/.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import json
-import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow.parquet as pq
 import torch
-from relations import Related, asked_for, read_related
-from tables import read
-from torch import Tensor
-from torch.nn.functional import normalize
+from relations import Array, Edges, Item, Pairs, asked_for, read_related
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, normalize
 
 from medcoder import KG
+from medcoder.config import load as load_config
 from medcoder.model.encoder import TransformerEncoder
 from medcoder.model.losses.info_nce import info_nce
-from medcoder.model.packed import pack
+from medcoder.model.packed import Packed, first_tokens, mean_tokens, pack
 from medcoder.model.save import save_encoder
-from medcoder.text import fold
+from medcoder.sampling import TokenStore, TripletSampler, tokenize_kg
+from medcoder.train.extra import Extra, read_extra
 
-RELATED, SYNONYMS = 96, 80  # pairs a step
-RELATED_TEMPERATURE, TEMPERATURE = 0.1, 0.05
-CLOSE, ALIKE = 40.0, 400.0  # weights of keeping vectors, and their similarities
-SAME = 0.85  # cosine of synonym pairs that may be of one concept: no negatives of each other
-POOL = 16_000  # pairs of synonyms to draw from
-EXTRA = 0.75  # share of them with a term of extra.tsv
-RATE, CLIP = 1e-4, 1.0
+SYNONYMS, RELATED, EDGES = 2560, 512, 768  # pairs a step
+TEMPERATURE, RELATED_TEMPERATURE = 0.05, 0.1
+SAME = 0.85  # cosine, by the start, of terms that may mean the same: no negatives of each other
+RATE, HEAD_RATE, CLIP = 2e-4, 1e-3, 1.0
 WARM = 0.1  # share of the steps until the rate is at its peak
+AHEAD = 4  # batches that are made while the model computes
+ENGLISH = ("en", "x-typo-en", "x-note-en")
 SEED = 0
-DATA = Path(__file__).parents[2] / "data"
+HERE = Path(__file__).parent
+DATA = HERE.parents[1] / "data"
 
 
 class Batch(NamedTuple):
-    """Firsts of the related pairs, their seconds, then the same of the synonyms."""
+    synonyms: Packed
+    concepts: Tensor  # (2s,) of the synonyms: two of a pair after each other
+    english: Tensor  # (2s,) which of them are English
+    related: Packed  # (2r terms) firsts, then seconds
+    negative: Tensor  # (2r, 2r)
+    edges: Packed  # (2e terms) heads, then tails
+    labels: Tensor  # (e,)
 
-    texts: list[str]
-    known: Tensor  # (n, n) whether two of them are related, the same, or one
-    start: Tensor  # (2 * SYNONYMS, width) vectors that the start gives the synonyms
+
+class Weights(NamedTuple):
+    """Of the losses beside that of the synonyms."""
+
+    related: float = 0.4
+    edges: float = 0.5
+    alike: float = 300.0
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", type=Path, help="Hugging Face folder to go on from")
-    parser.add_argument("--work", type=Path, required=True, help="what prepare.py made")
+    parser.add_argument(
+        "--work", type=Path, required=True, help="what prepare.py made, and english/"
+    )
     parser.add_argument("--test", type=Path, nargs="+", required=True, help="tables of pairs")
     parser.add_argument("--out", type=Path, required=True, help="model folder to make")
-    parser.add_argument("--steps", type=int, default=1400)
+    parser.add_argument("--steps", type=int, default=3200)
+    parser.add_argument("--rate", type=float, default=RATE)
+    parser.add_argument("--weights", type=float, nargs=3, default=Weights(), metavar="W",
+                        help="of related pairs, of edges, and of keeping similarities")  # fmt: skip
     options = parser.parse_args()
     torch.manual_seed(SEED)
-    related = read_related(DATA / "related", without=asked_for(options.test))
-    pool = synonyms(options.work, random.Random(SEED))
-    print(f"{len(related):,} related pairs, {len(pool):,} of synonyms", flush=True)
     encoder = TransformerEncoder.load(options.model, pooling="mean", max_length=32).eval()
-    train(encoder, related, pool, options.steps, options.out.with_suffix(".jsonl"))
+    encoder.to("cuda" if torch.cuda.is_available() else "cpu")
+    items = read_related(DATA / "related", without=asked_for(options.test))
+    tokens, log = (options.out.with_name(options.out.name + end) for end in (".tokens", ".jsonl"))
+    draws = Draws(encoder, options.work, items, tokens)
+    print(draws, flush=True)
+    train(encoder, draws, options.steps, options.rate, Weights(*options.weights), log)
     save_encoder(encoder, options.out)
 
 
-def synonyms(work: Path, draw: random.Random) -> list[tuple[str, str]]:
-    """Pairs of terms of one concept; most are an extra term and one of the graph."""
-    kg = KG.open(work / "train.kg")
-    extra = read(work / "extra.tsv")[1]
-    weights = [float(weight) for *_, weight in extra]
-    pairs = []
-    for term, concept, *_ in draw.choices(extra, weights, k=round(POOL * EXTRA)):
-        pairs.append((term, draw.choice(list(kg.terms.of(kg.index(concept))))[0]))
-    while len(pairs) < POOL:
-        terms = [text for text, *_ in kg.terms.of(draw.randrange(len(kg)))]
-        if len(terms) > 1:
-            pairs.append((draw.choice(terms), draw.choice(terms)))
-    return [pair for pair in pairs if fold(pair[0]) != fold(pair[1])]
+class Draws:
+    """Batches: all terms of the graph, extra ones and those of items, in one store of tokens."""
+
+    def __init__(
+        self, encoder: TransformerEncoder, work: Path, items: list[Item], tokens: Path
+    ) -> None:
+        kg = KG.open(work / "train.kg")
+        extra = read_extra(work / "extra.tsv", kg)
+        texts = sorted({text for one in items for text in (one.term, one.item)})
+        base = len(kg.terms) + len(extra.texts)
+        number = {text: base + place for place, text in enumerate(texts)}
+        self._device = next(encoder.parameters()).device
+        self.store = _tokens(encoder, kg, [*extra.texts, *texts], tokens)
+        options = load_config(HERE / "config.toml").sampler
+        self.sampler = TripletSampler(
+            kg,
+            k=0,
+            m=1,
+            pairs=SYNONYMS,
+            terms_per_language=options.terms_per_language,
+            extra=extra.draws(len(kg.terms), ()),
+            extra_share=options.extra_share,
+            extra_anchored=options.extra_anchored,
+            pair_power=options.pair_power,
+            alike=self.store.alike(),
+        )
+        self.english = _english(kg, extra)
+        self.pairs = Pairs(items, number)
+        self.edges = _edges(kg, work / "english" / "relations.parquet", items, number)
+
+    def __str__(self) -> str:
+        kinds = f"{len(self.edges.labels)} labels of edges"
+        return f"{len(self.store):,} terms, {len(self.pairs.terms):,} related pairs, {kinds}"
+
+    def batch(self, step: int) -> Batch:
+        rng = np.random.default_rng([SEED, step])
+        synonyms = self.sampler.batch(SEED, step)
+        related, negative = self.pairs.draw(rng, RELATED)
+        ends, labels = self.edges.draw(rng, EDGES)
+        return Batch(
+            self._pack(synonyms.terms),
+            self._send(synonyms.concepts),
+            self._send(self.english[synonyms.terms]),
+            self._pack(related),
+            self._send(negative),
+            self._pack(ends),
+            self._send(labels),
+        )
+
+    def batches(self, steps: int) -> Iterator[Batch]:
+        """Those of steps 1, 2, ..., each made while those before are worked on."""
+        with ThreadPoolExecutor(2) as pool:
+            waiting = [pool.submit(self.batch, step) for step in range(1, min(AHEAD, steps) + 1)]
+            for step in range(1, steps + 1):
+                yield waiting.pop(0).result()
+                if step + AHEAD <= steps:
+                    waiting.append(pool.submit(self.batch, step + AHEAD))
+
+    def _pack(self, terms: Array) -> Packed:
+        tokens, lengths = self.store.gather(terms)
+        return pack(tokens, lengths, device=self._device)
+
+    def _send(self, array: Array) -> Tensor:
+        return torch.from_numpy(array).to(self._device)
+
+
+def _tokens(encoder: TransformerEncoder, kg: KG, extra: list[str], path: Path) -> TokenStore:
+    tokenizer = encoder.tokenizer.backend_tokenizer
+    tokenizer.enable_truncation(encoder.max_length)
+    tokenizer.no_padding()
+    length = encoder.max_length
+    return tokenize_kg(kg, tokenizer, path, max_length=length, unknown=None, extra=extra)
+
+
+def _english(kg: KG, extra: Extra) -> Array:
+    """Which terms of the graph, and then which extra ones, are English."""
+    of_graph = np.array([tag in ENGLISH for tag in kg.languages], bool)[kg.terms.info[:, 0]]
+    return np.concatenate([of_graph, [tag in ENGLISH for tag in extra.languages]])
+
+
+def _edges(kg: KG, relations: Path, items: list[Item], number: dict[str, int]) -> Edges:
+    """Choices are concepts, by their English terms, and then terms of items."""
+    english = np.array([tag == "en" for tag in kg.languages], bool)[kg.terms.info[:, 0]]
+    concept = np.repeat(np.arange(len(kg)), np.diff(kg.terms.first))
+    count = np.bincount(concept[english], minlength=len(kg))
+    first = np.full(len(kg), len(concept))  # terms of a concept in a language follow each other
+    np.minimum.at(first, concept[english], np.flatnonzero(english))
+    texts = list(number)
+    choice = {text: len(kg) + place for place, text in enumerate(texts)}
+    edges = [(choice[one.term], one.label, choice[one.item]) for one in items]
+    table = pq.read_table(relations, columns=["head", "relation", "tail"])
+    for head, label, tail in zip(*(column.to_pylist() for column in table), strict=True):
+        ends = kg.index(head), kg.index(tail)
+        if all(count[end] for end in ends):
+            edges.append((ends[0], label, ends[1]))
+    first = np.concatenate([first, [number[text] for text in texts]])
+    return Edges(edges, first, np.concatenate([count, np.ones(len(texts), np.int64)]))
 
 
 def train(
     encoder: TransformerEncoder,
-    related: Related,
-    pool: Sequence[tuple[str, str]],
+    draws: Draws,
     steps: int,
+    peak: float,
+    weights: Weights,
     log: Path,
 ) -> None:
-    body, pieces = trainable(encoder)
-    optimisers = [torch.optim.AdamW(body, weight_decay=0.01), torch.optim.SparseAdam([pieces])]
+    start = copy.deepcopy(encoder).requires_grad_(False)
+    encoder.train()
+    device = next(encoder.parameters()).device
+    head = nn.Linear(2 * encoder.width, len(draws.edges.labels)).to(device)
+    body = [weight for name, weight in encoder.model.named_parameters() if "pooler" not in name]
+    fused = device.type == "cuda"
+    optimiser = torch.optim.AdamW(
+        [{"params": body}, {"params": head.parameters()}], weight_decay=0.01, fused=fused
+    )
     begin = time.monotonic()
     with log.open("w", encoding="utf-8") as lines:
-        for step, batch in enumerate(batches(encoder, related, pool, steps), 1):
-            rate = RATE * min(step / WARM, (steps - step) / (1 - WARM)) / steps
-            for optimiser in optimisers:
-                optimiser.param_groups[0]["lr"] = rate
-                optimiser.zero_grad()
-            losses = objective(forward(encoder, batch.texts), batch)
+        for step, batch in enumerate(draws.batches(steps), 1):
+            warm = min(step / WARM, (steps - step) / (1 - WARM)) / steps
+            for group, rate in zip(optimiser.param_groups, (peak, HEAD_RATE), strict=True):
+                group["lr"] = rate * warm
+            with torch.autocast(device.type, torch.bfloat16, enabled=fused):
+                with torch.no_grad():
+                    before = mean_tokens(start.model, batch.synonyms)
+                synonyms = mean_tokens(encoder.model, batch.synonyms)
+                related = mean_tokens(encoder.model, batch.related)
+                ends = first_tokens(encoder.model, batch.edges)
+            losses = {
+                "synonyms": alike_and_apart(synonyms, before, batch),
+                "related": weights.related * near(related, batch.negative),
+                "edges": weights.edges * told(head, ends.float(), batch.labels),
+                "alike": weights.alike * kept(synonyms, before, batch.english),
+            }
+            optimiser.zero_grad()
             sum(losses.values()).backward()
             torch.nn.utils.clip_grad_norm_(body, CLIP)
-            for optimiser in optimisers:
-                optimiser.step()
-            said = {name: round(loss.item(), 4) for name, loss in losses.items()}
-            said |= {"step": step, "seconds": round(time.monotonic() - begin, 1)}
-            lines.write(json.dumps(said) + "\n")
-            lines.flush()
-    encoder.model.get_input_embeddings().sparse = False
+            optimiser.step()
+            if step % 20 == 0 or step == steps:
+                said = {name: round(loss.item(), 4) for name, loss in losses.items()}
+                said |= {"step": step, "seconds": round(time.monotonic() - begin, 1)}
+                lines.write(json.dumps(said) + "\n")
+                lines.flush()
+    encoder.eval()
 
 
-def trainable(encoder: TransformerEncoder) -> tuple[list[Tensor], Tensor]:
-    """Weights of the layers, and the rows of the pieces, of which a step moves those it saw."""
-    encoder.model.embeddings.requires_grad_(False)
-    pieces = encoder.model.get_input_embeddings()
-    pieces.sparse = True
-    body = list(encoder.model.encoder.parameters())
-    pieces.weight.requires_grad_(True)
-    return body, pieces.weight
+def alike_and_apart(vectors: Tensor, before: Tensor, batch: Batch) -> Tensor:
+    """InfoNCE over the pairs of synonyms."""
+    one, was = normalize(vectors.float(), dim=1), normalize(before.float(), dim=1)
+    place = torch.arange(len(one), device=one.device)
+    positive = place[:, None] == place ^ 1
+    other = batch.concepts[:, None] != batch.concepts
+    negative = other & (was @ was.T <= SAME)
+    return info_nce(one @ one.T, positive, negative, temperature=TEMPERATURE)
 
 
-def batches(
-    encoder: TransformerEncoder, related: Related, pool: Sequence[tuple[str, str]], steps: int
-) -> Iterator[Batch]:
-    draw = random.Random(SEED + 1)
-    texts = sorted({text for pair in pool for text in pair})
-    number = {text: place for place, text in enumerate(texts)}
-    vectors = torch.from_numpy(encoder.encode(texts))
-    for _ in range(steps):
-        first, second = zip(*related.draw(draw, RELATED), strict=True)
-        one, other = zip(*draw.sample(pool, SYNONYMS), strict=True)
-        start = vectors[[number[text] for text in (*one, *other)]]
-        together = [*first, *second, *one, *other]
-        known = torch.from_numpy(related.known([fold(text) for text in together]))
-        known[2 * RELATED :, 2 * RELATED :] |= start @ start.T > SAME
-        yield Batch(together, known, start)
+def near(vectors: Tensor, negative: Tensor) -> Tensor:
+    """InfoNCE over the related pairs."""
+    one = normalize(vectors.float(), dim=1)
+    half = len(one) // 2
+    place = torch.arange(len(one), device=one.device)
+    positive = (place[:, None] - place).abs() == half
+    return info_nce(one @ one.T, positive, negative, temperature=RELATED_TEMPERATURE)
 
 
-def forward(encoder: TransformerEncoder, texts: Sequence[str]) -> Tensor:
-    """Unit vectors, with their gradients."""
-    tokens = encoder.tokenize(texts)
-    lengths = np.array([len(ids) for ids in tokens])
-    return normalize(encoder(pack(np.concatenate(tokens), lengths)), dim=1)
+def told(head: nn.Linear, ends: Tensor, labels: Tensor) -> Tensor:
+    """Cross-entropy of the labels, told from the two ends by softmax(W [e_h; e_t] + b)."""
+    return cross_entropy(head(torch.cat(ends.chunk(2), 1)), labels)
 
 
-def objective(vectors: Tensor, batch: Batch) -> dict[str, Tensor]:
-    edge = 2 * RELATED
-    positive = torch.zeros_like(batch.known)
-    for begin, pairs in ((0, RELATED), (edge, SYNONYMS)):
-        first = torch.arange(begin, begin + pairs)
-        positive[first, first + pairs] = positive[first + pairs, first] = True
-    negative = ~(batch.known | positive)
-    similarity = vectors @ vectors.T
-    near, same = (
-        info_nce(similarity[rows], positive[rows], negative[rows], temperature=temperature)
-        for rows, temperature in (
-            (slice(edge), RELATED_TEMPERATURE),
-            (slice(edge, None), TEMPERATURE),
-        )
-    )
-    kept = vectors[edge:]
-    close = 1 - (kept * batch.start).sum(1).mean()
-    alike = (similarity[edge:, edge:] - batch.start @ batch.start.T).square().mean()
-    return {"related": near, "synonyms": same, "close": CLOSE * close, "alike": ALIKE * alike}
+def kept(vectors: Tensor, before: Tensor, english: Tensor) -> Tensor:
+    """How far the similarities of the English terms have gone from those of the start."""
+    one, was = (normalize(some[english].float(), dim=1) for some in (vectors, before))
+    return (one @ one.T - was @ was.T).square().sum() / max(len(one), 1) ** 2
 
 
 if __name__ == "__main__":

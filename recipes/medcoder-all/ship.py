@@ -1,6 +1,6 @@
 """What ships, from a trained model: the encoder, its vectors of the embedded graph, a calibration.
 
-python recipes/medcoder-all/ship.py work/mixed --name medcoder-all --released 2026-11-15 \\
+python recipes/medcoder-all/ship.py work/final --name medcoder-all --released 2026-11-16 \\
     --out src/medcoder/models
 
 Files of that name in the folder are replaced.

@@ -10,6 +10,9 @@ A new piece begins as the mean of the old pieces that it was cut into. With `--u
 word begins as what MiniLM has for the English words that are nearest to it by USE instead, where
 USE finds near ones.
 
+With `--others`, pieces are trained on the languages but those of LEARNT alone, may be shorter, and
+leave common words of all of LEARNT as they are: a second round, for what the first had too few of.
+
 The trainer breaks ties by chance, so that some fifty pieces differ from run to run; `--pieces-of`
 takes those of a tokenizer.json, such as that of the shipped model, instead.
 """
@@ -19,12 +22,13 @@ from __future__ import annotations
 import argparse
 import json
 import random
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 import torch
-from prepare import NOTE, TYPO
+from prepare import ANY, NOTE, TYPO
 from tables import read
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 from transformers import AutoModel, AutoTokenizer
@@ -38,8 +42,10 @@ MOST_ENGLISH = 150_000  # terms; more would crowd out the other languages
 FEW = 40_000  # terms of a language below which they are repeated
 MOST_REPEATS = 4
 EXTRA_REPEATS = 3
-SHORTEST_ASCII = 6
+SHORTEST_ASCII, SHORTEST_OTHER = 6, 4
 ENGLISH_WORDS = 120_000  # the most frequent ones, whose pieces stay as they are
+LEARNT = ("en", "de", "es", "fr", "it", "nl", "pt")
+LEARNT_WORDS = 60_000  # of each but English
 NEAR = 0.5  # least cosine by USE of a new word and an English one
 NEIGHBOURS = 4
 SHARPNESS = 20.0  # how much more a nearer neighbour counts
@@ -51,15 +57,25 @@ def main() -> None:
     parser.add_argument("--minilm", type=Path, required=True, help="Hugging Face folder")
     parser.add_argument("--use", type=Path, help="folder with weights.npz and sp.model")
     parser.add_argument("--out", type=Path, required=True, help="model folder to make")
+    parser.add_argument("--others", action="store_true", help="pieces of other languages alone")
     parser.add_argument("--pieces-of", type=Path, metavar="FILE", help="tokenizer.json to follow")
     options = parser.parse_args()
     tokenizer = AutoTokenizer.from_pretrained(options.minilm)
     known = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
     if options.pieces_of:
-        added = in_order(Tokenizer.from_file(str(options.pieces_of)))[len(known) :]
+        pieces = in_order(Tokenizer.from_file(str(options.pieces_of)))
+        if options.others or pieces[: len(known)] != known:
+            raise SystemExit(
+                f"{options.pieces_of} does not begin with the pieces of {options.minilm}, or is "
+                "asked for in the second round. It has those of both: give it to the first alone"
+            )
+        added = pieces[len(known) :]
     else:
-        pieces = chosen(train(sample(options.work)), known)
-        added = sparing(pieces, Tokenizer.from_file(str(options.minilm / "tokenizer.json")))
+        without = LEARNT if options.others else ()
+        pieces = train(sample(options.work, without=without))
+        shortest = SHORTEST_OTHER if options.others else SHORTEST_ASCII
+        old = Tokenizer.from_file(str(options.minilm / "tokenizer.json"))
+        added = sparing(chosen(pieces, known, shortest), old, common(without))
     model = AutoModel.from_pretrained(options.minilm, dtype=torch.float32).float()
     widen(model, tokenizer, added)
     if options.use:
@@ -74,12 +90,14 @@ def main() -> None:
     print(f"{len(known):,} pieces and {len(added):,} new ones: {len(known) + len(added):,}")
 
 
-def sample(work: Path) -> list[str]:
-    """Terms to train on, with rare languages repeated and English cut."""
+def sample(work: Path, *, without: Collection[str] = ()) -> list[str]:
+    """Terms to train on, with rare languages repeated and English cut; none of `without`."""
     terms = pl.read_parquet(work / "terms.parquet", columns=["term", "lang"])
     rng, texts = random.Random(0), []
     groups = terms.unique(maintain_order=True).group_by("lang")
     for (language,), group in sorted(groups, key=lambda found: found[0]):
+        if language in without:
+            continue
         some = group["term"].to_list()
         repeats = max(1, min(MOST_REPEATS, round(FEW / len(some)))) if len(some) < FEW else 1
         if language == "en":
@@ -87,7 +105,8 @@ def sample(work: Path) -> list[str]:
             some = some[:MOST_ENGLISH]
         texts += some * repeats
     rows = read(work / "extra.tsv")[1]
-    extra = [term for term, _, tag, _ in rows if tag != NOTE and not tag.startswith(TYPO)]
+    out = {NOTE, *without, *([ANY] if without else [])}
+    extra = [term for term, _, tag, _ in rows if tag not in out and not tag.startswith(TYPO)]
     return texts + extra * EXTRA_REPEATS
 
 
@@ -111,22 +130,29 @@ def in_order(tokenizer: Tokenizer) -> list[str]:
     return [piece for piece, _ in sorted(tokenizer.get_vocab().items(), key=lambda pair: pair[1])]
 
 
-def chosen(pieces: list[str], known: list[str]) -> list[str]:
+def chosen(pieces: list[str], known: list[str], shortest: int) -> list[str]:
     """Of the trained pieces, those that are added."""
     old = set(known)
     found = []
     for piece in pieces:
         letters = piece.removeprefix("##")
-        if piece not in old and (not letters.isascii() or len(letters) >= SHORTEST_ASCII):
+        if piece not in old and (not letters.isascii() or len(letters) >= shortest):
             found.append(piece)
     return found
 
 
-def sparing(added: list[str], old: Tokenizer) -> list[str]:
-    """Those that leave the pieces of common English words as they are."""
+def common(languages: Iterable[str]) -> list[str]:
+    """Common words of English, and of these."""
     from wordfreq import top_n_list
 
-    words = [word for word in top_n_list("en", ENGLISH_WORDS) if word.isascii() and word.isalpha()]
+    words = {word for word in top_n_list("en", ENGLISH_WORDS) if word.isascii()}
+    for language in languages:
+        words |= set(top_n_list(language, LEARNT_WORDS))
+    return sorted(word for word in words if word.isalpha())
+
+
+def sparing(added: list[str], old: Tokenizer, words: list[str]) -> list[str]:
+    """Those that leave the pieces of words as they are."""
     old.no_padding()
     old.no_truncation()
     before = [found.tokens for found in old.encode_batch(words, add_special_tokens=False)]
