@@ -345,6 +345,18 @@ def test_held_out_phrases_are_asked_if_training_has_not_seen_them(
     texts.write_parquet(work / "merged.parquet")
     options = ["--terms", work / "merged.parquet", "--work", work, "--model", work / "start"]
     monkeypatch.setattr(sys, "argv", ["held.py", *map(str, [work / "held", *options])])
+    axes = {"head aches": 0, "headache": 0, "fever": 1, "Fever": 1, "Fevers": 1, "cold": 2}
+
+    def encode(some):
+        """A direction each; "colds" is nearest to "fever", and then to "cold"."""
+        found = np.zeros((len(some), 4), np.float32)
+        for row, text in zip(found, some, strict=True):
+            row[axes.get(text, 3)] = 1
+            if text == "colds":
+                row[:] = 0, 0.8, 0.6, 0
+        return found
+
+    monkeypatch.setattr(module, "load_encoder", lambda _: SimpleNamespace(encode=encode))
     module.main()
     said = capsys.readouterr().out.splitlines()
     # "FEVER" and "cold" are training terms; of C9 there is no name.
@@ -353,9 +365,8 @@ def test_held_out_phrases_are_asked_if_training_has_not_seen_them(
     counts = [line.split("(")[1] for line in said[2:]]
     assert [line.split()[0] for line in said[2:]] == ["en", "vi", "all"]
     assert counts == ["2 and 2)", "1 and 1)", "3 and 3)"]
-    assert all(
-        0 <= float(cell) <= 100 for line in said[2:] for cell in line.split("(")[0].split()[1:]
-    )
+    figures = [[float(cell) for cell in line.split("(")[0].split()[1:]] for line in said[2:]]
+    assert figures == [[50, 100, 50, 100], [100] * 4, [66.7, 100, 66.7, 100]]
 
 
 @pytest.fixture
