@@ -1,4 +1,4 @@
-"""Pieces that spell more scripts, and their training alone: respell.py and pieces.py."""
+"""Other pieces, and terms that learn to find English names: respell, recut, ask and align."""
 
 import json
 import math
@@ -9,22 +9,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pytest
 import torch
 from tokenizers import normalizers
 
 import tiny
-from medcoder import KG
-from medcoder.ingest import ingest
 from medcoder.model.encoder import TransformerEncoder
-from medcoder.model.export import export
 from medcoder.model.save import save_encoder
-from medcoder.runtime.onnx import OnnxEncoder
-from medcoder.sources import open_source
-from medcoder.vectors.embed import embed
-from medcoder.vectors.plan import text_hashes
-from medcoder.vectors.seed import open_seed, save_seed
 
 RECIPE = Path(__file__).parent.parent / "recipes" / "medcoder-all"
 NAMES = (
@@ -32,10 +23,12 @@ NAMES = (
     "styles",
     "prepare",
     "respell",
-    "pieces",
+    "recut",
+    "ask",
+    "align",
+    "tails",
+    "relations",
     "held",
-    "reship",
-    "restore",
     "vocabulary",
 )
 TERMS = [
@@ -77,7 +70,9 @@ OLD += [f"[unused{number}]" for number in range(8, 90)]
 def recipe(monkeypatch):
     """The modules of the recipe, by their names, with few common words in place of wordfreq."""
     monkeypatch.syspath_prepend(str(RECIPE))
-    few = SimpleNamespace(top_n_list=lambda language, n: ["head", "colds"])
+    few = SimpleNamespace(
+        top_n_list=lambda language, n: ["head", "colds"], zipf_frequency=lambda word, tag: 3.0
+    )
     monkeypatch.setitem(sys.modules, "wordfreq", few)
     yield __import__
     for name in NAMES:
@@ -222,7 +217,7 @@ def test_new_ascii_pieces_leave_other_words_as_they_are(recipe):
 
 
 def test_names_of_concepts_that_share_one_count_as_one(recipe):
-    module = recipe("pieces")
+    module = recipe("ask")
     graph = pl.DataFrame(TERMS, schema=["concept_id", "term", "lang", "source"], orient="row")
     names = module.english_names(graph, EXTRA, {("C1", "head aches")})
     found = dict(zip(names.texts, names.owners.tolist(), strict=True))
@@ -235,97 +230,151 @@ def test_names_of_concepts_that_share_one_count_as_one(recipe):
     assert "head aches" in few.texts and "headache" not in few.texts
 
 
-def test_small_languages_are_asked_more_often_than_their_terms(recipe, monkeypatch):
-    module = recipe("pieces")
-    monkeypatch.setattr(module, "MORE", {"vi": 2.0})
+def test_small_languages_are_asked_more_often_than_their_terms(recipe):
+    module = recipe("ask")
     graph = pl.DataFrame(TERMS, schema=["concept_id", "term", "lang", "source"], orient="row")
     names = module.english_names(graph, EXTRA, set())
     asked = module.terms_to_ask(graph, EXTRA, names)
-    assert not {"fever", "fevr", "lost"} & set(asked.texts) and "ferbe" in asked.texts
+    # What people misspell in English is asked; English names, and what has none, are not.
+    assert not {"fever", "lost"} & set(asked.texts) and {"ferbe", "fevr"} <= set(asked.texts)
+    assert dict(zip(asked.texts, asked.languages, strict=True))["ferbe"] == "pt"
     share = dict(zip(asked.texts, asked.shares, strict=True))
     assert asked.shares.sum() == pytest.approx(1)
     weights = {"vi": 2 + 10, "pt": 3 + 1}  # of the language's terms: graph 1, extra their own
-    expected = 2 * 5 * weights["vi"] ** -0.4 / (3 * weights["pt"] ** -0.4)
+    expected = 5 * weights["vi"] ** -0.4 / (3 * weights["pt"] ** -0.4)
     assert share["bị sốt cao"] / share["febre alta"] == pytest.approx(expected)
 
 
-def test_the_loss_is_the_softmax_of_the_right_names(recipe, monkeypatch):
-    module = recipe("pieces")
-    monkeypatch.setattr(module, "OTHERS", 5)
-    rng = np.random.default_rng(3)
+@pytest.mark.parametrize("each", [0.0, 0.3, 1.0])
+def test_the_loss_is_the_softmax_of_the_right_names(recipe, each):
+    module = recipe("align")
     torch.manual_seed(0)
-    names = torch.nn.functional.normalize(torch.randn(9, 4), dim=1)
-    owners = np.array([0, 0, 1, 2, 3, 3, 4, 5, 6])
-    here, meant = torch.nn.functional.normalize(torch.randn(3, 4), dim=1), np.array([3, 0, 3])
-    found = module.name_loss(here, meant, names, owners, np.random.default_rng(3))
-    others = [place for place in rng.integers(0, 9, 5) if owners[place] not in (0, 3)]
-    assert others
-    shown, losses = [0, 1, 4, 5, *others], []
+    names = torch.nn.functional.normalize(torch.randn(7, 4), dim=1)
+    owners, meant = [0, 0, 1, 2, 2, 2, 3], [2, 0, 3]
+    here = torch.nn.functional.normalize(torch.randn(3, 4), dim=1)
+    found = module.name_loss(here, torch.tensor(meant), names, torch.tensor([0, 2, 3, 6, 7]), each)
+    losses = []
     for vector, right in zip(here, meant, strict=True):
-        all_of_it, hits = 0.0, 0.0
-        for place in shown:
-            value = math.exp(float(vector @ names[place]) / module.TEMPERATURE)
-            all_of_it += value
-            hits += value if owners[place] == right else 0
-        losses.append(math.log(all_of_it / hits))
-    assert float(found) == pytest.approx(sum(losses) / 3, abs=1e-5)
+        shares = [math.exp(float(vector @ name) / module.TEMPERATURE) for name in names]
+        own = [one for one, owner in zip(shares, owners, strict=True) if owner == right]
+        together = -math.log(sum(own) / sum(shares))
+        apart = sum(-math.log(one / sum(shares)) for one in own) / len(own)
+        losses.append((1 - each) * together + each * apart)
+    assert float(found) == pytest.approx(sum(losses) / 3, abs=1e-4)
 
 
-def test_new_pieces_learn_to_say_what_the_old_ones_said(recipe, respelt, work, monkeypatch, capsys):
-    module = recipe("pieces")
-    monkeypatch.setattr(module, "FIRST_RATES", (0.02,) * 10)
-    monkeypatch.setattr(module, "THEN_RATES", (0.02,) * 30)
-    monkeypatch.setattr(module, "SAID", {"ja": 2, "zh": 9})
-    before, after = (TransformerEncoder.load(work / name) for name in ("start", "respelt"))
-    graph = pl.read_parquet(work / "terms.parquet")
-    texts = ["頭痛", "发烧"]
-    there = after.model.embeddings.word_embeddings.weight.data.clone()
-
-    def apart():
-        return 1 - (before.encode(texts) * after.encode(texts)).sum(1).mean()
-
-    far, english = apart(), after.encode(["headache"])
-    free = module.free_rows(after, ["headache"])
-    module.mimic(after, before, graph, EXTRA, free, seed=0)
-    assert apart() < far / 4
-    assert np.array_equal(english, after.encode(["headache"]))
-    pieces = after.tokenizer.convert_ids_to_tokens(range(len(OLD)))
-    same = [at for at, piece in enumerate(OLD) if pieces[at] == piece]
-    assert torch.equal(there[same], after.model.embeddings.word_embeddings.weight[same])
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 40
-    few, all_of_them = (int(lines[place].split()[0]) for place in (0, -1))
-    assert all_of_them == few + 2 + 2  # two of four Japanese terms, both Chinese ones
-
-
-def test_training_changes_free_rows_alone_and_terms_find_their_names(
-    recipe, respelt, work, monkeypatch, capsys
-):
-    module = recipe("pieces")
-    few = {"MINILM": len(BASE), "BATCH": 8, "POOL": 2, "SHOWN": 20, "OTHERS": 50}
-    for name, value in (few | {"DROPOUT": 0.0, "RATE": 0.02}).items():
+@pytest.fixture
+def recut(recipe, respelt, work, monkeypatch):
+    """The folder of a model that recut.py has made."""
+    module = recipe("recut")
+    for name, value in {"MINILM": len(BASE), "OFTEN": 1, "UNSEEN": 0.5}.items():
         monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(module, "zipf_frequency", lambda word, tag: 3.0 if tag == "en" else 0.0)
+    monkeypatch.setattr(module, "related", lambda _: ["cold fevers"])
+    options = [respelt, "--work", work, "--out", work / "recut"]
+    monkeypatch.setattr(sys, "argv", ["recut.py", *map(str, options)])
+    module.main()
+    return work / "recut"
+
+
+def test_words_that_people_use_become_pieces(recut, respelt, capsys):
+    before, after = (TransformerEncoder.load(folder) for folder in (respelt, recut))
+    old, new = (one.tokenizer.convert_ids_to_tokens(range(len(OLD))) for one in (before, after))
+    assert None not in new and len(set(new)) == len(new) == len(OLD)
+    assert new[: len(BASE)] == list(BASE)
+    assert after.tokenizer.tokenize("febre alta") == ["febre", "alta"]
+    # Pieces that stay are in their places, with their rows; a new one is the mean of its parts.
+    rows, were = (one.model.embeddings.word_embeddings.weight for one in (after, before))
+    same = [at for at, piece in enumerate(old) if new[at] == piece]
+    assert torch.equal(rows[same], were[same]) and len(same) < len(OLD)
+    cut = before.tokenizer.convert_tokens_to_ids(before.tokenizer.tokenize("febre"))
+    assert torch.allclose(rows[new.index("febre")], were[cut].mean(0))
+    english = [text for _, text, tag, _ in TERMS if tag == "en"] + ["colds", "head"]
+    assert np.array_equal(before.encode(english), after.encode(english))
+
+
+def test_a_common_word_of_another_language_is_not_taken_for_english(recipe, monkeypatch):
+    module = recipe("recut")
+    known = {("jag", "en"): 3.0, ("jag", "sv"): 7.0, ("die", "en"): 5.3, ("die", "de"): 7.4}
+    monkeypatch.setattr(module, "zipf_frequency", lambda word, tag: known.get((word, tag), 0.0))
+    assert module._foreign("jag")
+    assert not module._foreign("die")  # too common in English
+    assert not module._foreign("axis")
+
+
+def test_what_is_worth_least_goes_and_parts_count_for_words_that_were_not_seen(recipe, monkeypatch):
+    module = recipe("recut")
+    monkeypatch.setattr(module, "ROUNDS", (0.0,))
+    spelling = recipe("respell").normalizer("血")
+    pieces = ["a", "##a", "b", "##b", "ab", "##ab", "aab"]
+    old = SimpleNamespace(normalizer=spelling)
+    # "ab" is a piece: as itself it is worth 4, and 1 goes to what it would be cut into.
+    value = dict(zip(pieces, module.values(pieces, old, {"ab": (4.0, 1.0)}), strict=True))
+    assert value == {"a": 1, "##a": 0, "b": 0, "##b": 1, "ab": 4, "##ab": 0, "aab": 0}
+    kept = module.prune(pieces[:-1], ["aab"], set("ab") | {"##a", "##b"}, old, {"aab": (9.0, 1.0)})
+    assert kept == ["a", "##a", "b", "##b", "##ab", "aab"]  # "aab" without itself is "a", "##ab"
+
+
+@pytest.mark.parametrize(
+    ("piece", "there", "cut"),
+    [
+        ("abc", {"abc", "ab", "a", "##c", "##bc"}, ["ab", "##c"]),
+        ("##abc", {"##abc", "##ab", "abc", "##c"}, ["##ab", "##c"]),
+        ("abc", {"a", "##c"}, ["a", "##b", "##c"]),
+    ],
+)
+def test_a_piece_is_cut_into_the_longest_others(recipe, piece, there, cut):
+    assert recipe("recut").parts(piece, there) == cut
+
+
+def test_terms_learn_to_find_names_and_english_stays(recipe, recut, work, monkeypatch, capsys):
     merged = pl.read_parquet(work / "terms.parquet").with_columns(is_preferred=True)
     merged.write_parquet(work / "merged.parquet")
-    options = ["--terms", work / "merged.parquet", "--work", work, "--out", work / "told"]
-    options += ["--steps", 100, "--vectors", work / "names.npy"]
-    monkeypatch.setattr(sys, "argv", ["pieces.py", *map(str, [respelt, *options])])
+    options = [work, "--terms", work / "merged.parquet", "--out", work / "ask"]
+    monkeypatch.setattr(sys, "argv", ["ask.py", *map(str, options)])
+    monkeypatch.setattr(recipe("ask"), "related", lambda _: ["cold fevers"])
+    recipe("ask").main()
+    assert "names: 6\nasked: " in capsys.readouterr().out
+    module = recipe("align")
+    monkeypatch.setattr(module, "SHOWN", 1)
+    options = [recut, "--before", work / "start", "--ask", work / "ask", "--out", work / "final"]
+    options += ["--steps", 60, "--rates", 1e-3, 2e-2, "--weights", 40, 4, 4, 0]
+    options += ["--sizes", 16, 16, 4]
+    monkeypatch.setattr(sys, "argv", ["align.py", *map(str, options)])
     module.main()
-    said = capsys.readouterr().out
-    losses = [float(line.split(": ")[1]) for line in said.splitlines() if line.startswith("step")]
-    assert len(losses) == 5 and losses[-1] < losses[0] / 2
-    before, after = (TransformerEncoder.load(work / name) for name in ("respelt", "told"))
-    english = [text for _, text, tag, _ in TERMS if tag == "en"] + ["fevr", "colds"]
-    assert np.array_equal(before.encode(english), after.encode(english))
-    assert not np.allclose(before.encode(["đau đầu"]), after.encode(["đau đầu"]))
-    for name, weights in before.model.state_dict().items():
-        changed = (weights != after.model.state_dict()[name]).reshape(len(weights), -1).any(1)
-        if name != "embeddings.word_embeddings.weight":
-            assert not changed.any(), name
-        else:
-            assert changed.any() and not changed[: len(BASE)].any()
-    kept = np.load(work / "names.npy")
-    assert kept.shape == (6, before.width)
+    lines = (work / "final.jsonl").read_text(encoding="utf-8").splitlines()
+    said = [json.loads(line) for line in lines]
+    assert [one["step"] for one in said] == list(range(1, 61))
+    assert said[-1]["terms"] < said[0]["terms"] / 2
+    assert "held" in said[0] and "held" not in said[-1]
+    before, first, after = (
+        TransformerEncoder.load(work / name) for name in ("start", "recut", "final")
+    )
+    english = [text for _, text, tag, _ in TERMS if tag == "en"]
+    assert (before.encode(english) * after.encode(english)).sum(1).min() > 0.97
+    asked, names = ["đau đầu", "发烧"], ["headache", "fever"]
+    right = (after.encode(asked) @ before.encode(names).T).diagonal()
+    assert (right > (first.encode(asked) @ before.encode(names).T).diagonal()).all()
+
+    # What tails.py makes of the tables of ask.py: names with more words, the rest to stay.
+    tails = recipe("tails")
+    monkeypatch.setattr(tails, "KEPT", 20)
+    options = [work, "--out", work / "tails"]
+    monkeypatch.setattr(sys, "argv", ["tails.py", *map(str, options)])
+    tails.main()
+    some, more, kept = (
+        pl.read_parquet(work / "tails" / f"{name}.parquet")
+        for name in ("names", "asked", "english")
+    )
+    known = dict(zip(some["text"], some["owner"], strict=True))
+    styles = recipe("styles")
+    for text, owner in more["text", "owner"].rows():
+        bare = [text.removesuffix(tail) for tail in styles.TAILS]
+        bare += [text.removeprefix(head) for head in styles.HEADS]
+        assert any(known.get(name) == owner for name in bare if name != text), text
+    assert {"headache", "fever"} <= set(known) and len(kept) == 40
+    others = {text for _, text, tag, _ in TERMS if tag != "en"} | {row[0] for row in EXTRA}
+    assert others & set(kept["text"]) and {"head", "colds"} & set(kept["text"])
 
 
 def test_held_out_phrases_are_asked_if_training_has_not_seen_them(
@@ -367,93 +416,3 @@ def test_held_out_phrases_are_asked_if_training_has_not_seen_them(
     assert counts == ["2 and 2)", "1 and 1)", "3 and 3)"]
     figures = [[float(cell) for cell in line.split("(")[0].split()[1:]] for line in said[2:]]
     assert figures == [[50, 100, 50, 100], [100] * 4, [66.7, 100, 66.7, 100]]
-
-
-@pytest.fixture
-def shipped(recipe, respelt, work, monkeypatch):
-    """Files of a model that shipped, and another model that differs in the rows of two pieces."""
-    terms = pl.read_parquet(work / "terms.parquet").filter(pl.col("lang") == "en")
-    terms.write_parquet(work / "english.parquet")
-    ingest([open_source(f"table={work / 'english.parquet'}")], work / "small.kg")
-    monkeypatch.setattr(recipe("reship"), "default_kg", lambda: work / "small.kg")
-    restored = TransformerEncoder.load(work / "start")
-    export(restored, work / "models" / "name", weights="int8", about={"name": "name"})
-    there = OnnxEncoder.load(work / "models" / "name")
-    seed = work / "models" / "name.open.vectors.safetensors"
-    save_seed(embed(KG.open(work / "small.kg"), there, work / "vectors"), seed)
-    final = TransformerEncoder.load(respelt)
-    restored = recipe("restore").restore(work / "models" / "name", heads=4)
-    final.model.load_state_dict(restored.model.half().float().state_dict(), strict=False)
-    place = final.tokenizer.convert_tokens_to_ids(["đau", "##頭"])
-    final.model.embeddings.word_embeddings.weight.data[place] += 0.25
-    save_encoder(final, work / "final")
-    return work
-
-
-def reship(recipe, work, monkeypatch):
-    options = [work / "models", work / "final", "--name", "name", "--released", "2026-11-16"]
-    monkeypatch.setattr(sys, "argv", ["reship.py", *map(str, options)])
-    recipe("reship").main()
-
-
-def test_only_changed_rows_are_shipped_anew(recipe, shipped, monkeypatch, capsys):
-    before = OnnxEncoder.load(shipped / "models" / "name")
-    english = [text for _, text, tag, _ in TERMS if tag == "en"]
-    seed = shipped / "models" / "name.open.vectors.safetensors"
-    vectors, asked, old = before.encode(english), before.encode(["đau", "頭"]), open_seed(seed)
-    reship(recipe, shipped, monkeypatch)
-    assert f"2 of {len(OLD)} rows have changed" in capsys.readouterr().out
-    after = OnnxEncoder.load(shipped / "models" / "name")
-    assert np.array_equal(after.encode(english), vectors)
-    assert after.fingerprint != before.fingerprint
-    final = TransformerEncoder.load(shipped / "final")
-    assert np.allclose(after.encode(["đau", "頭"]), final.encode(["đau", "頭"]), atol=0.02)
-    assert not np.allclose(after.encode(["đau", "頭"]), asked, atol=0.02)
-    new = open_seed(seed)
-    assert (old.encoder, new.encoder) == (before.fingerprint, after.fingerprint)
-    hashes = np.sort(old._hashes)
-    assert np.array_equal(old.find(hashes)[1], new.find(hashes)[1])
-
-
-def test_other_weights_than_rows_of_pieces_do_not_ship_so(recipe, shipped, monkeypatch):
-    final = TransformerEncoder.load(shipped / "final")
-    final.model.encoder.layer[1].output.dense.bias.data[3] += 0.5
-    save_encoder(final, shipped / "final")
-    with pytest.raises(SystemExit, match=r"layer\.1\.output\.dense\.bias has changed"):
-        reship(recipe, shipped, monkeypatch)
-
-
-def test_vectors_of_another_model_are_an_error(recipe, shipped, monkeypatch):
-    seed = shipped / "models" / "name.open.vectors.safetensors"
-    recipe("reship").replace(seed, SimpleNamespace(fingerprint="another"), [])
-    with pytest.raises(SystemExit, match="is of another"):
-        reship(recipe, shipped, monkeypatch)
-
-
-def test_names_that_have_another_vector_are_encoded_again_if_they_are_few(
-    recipe, shipped, monkeypatch, capsys
-):
-    final = TransformerEncoder.load(shipped / "final")
-    place = final.tokenizer.convert_tokens_to_ids("cold")
-    final.model.embeddings.word_embeddings.weight.data[place] *= -1
-    save_encoder(final, shipped / "final")
-    seed = shipped / "models" / "name.open.vectors.safetensors"
-    before = seed.read_bytes(), (shipped / "models" / "name" / "meta.json").read_bytes()
-    with pytest.raises(SystemExit, match="too many for the calibration to hold"):
-        reship(recipe, shipped, monkeypatch)
-    assert (seed.read_bytes(), (shipped / "models" / "name" / "meta.json").read_bytes()) == before
-    old = open_seed(seed)
-    monkeypatch.setattr(recipe("reship"), "MOST_NAMES", 0.5)
-    reship(recipe, shipped, monkeypatch)
-    assert "1 of 6 names of the embedded graph" in capsys.readouterr().out
-    after = OnnxEncoder.load(shipped / "models" / "name")
-    names = ["cold", "fever"]
-    hashes = text_hashes(pa.array(names, pa.large_string()))
-    was, now = (
-        np.array([seed.find(hashes[[at]])[1][0] for at in (0, 1)])
-        for seed in (old, open_seed(seed))
-    )
-    assert np.array_equal(was[1], now[1])
-    assert np.allclose(now, after.encode(names), atol=2e-3) and not np.allclose(
-        was[0], now[0], atol=0.02
-    )

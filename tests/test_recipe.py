@@ -823,7 +823,8 @@ def test_one_command_runs_all_steps_with_options_that_they_have(script, tmp_path
     calls = [line.split("\t")[:-1] for line in (tmp_path / "calls").read_text().splitlines()]
     order = ["mpnet.py", "words.py", "prepare.py", "vocabulary.py", "vocabulary.py", "teachers.py"]
     order += ["train", "mix.py", "graph.py", "kg", "train", "mix.py", "relate.py"]
-    order += ["mix.py", "respell.py", "pieces.py", "ship.py"]
+    order += ["mix.py", "respell.py", "recut.py", "ask.py", "align.py", "tails.py"]
+    order += ["align.py", "ship.py"]
     assert [Path(call[1]).name for call in calls] == order
     steps = dict(zip(order, calls, strict=True))  # of what is done twice, the second
     for program, *call in calls:
@@ -839,7 +840,7 @@ def test_one_command_runs_all_steps_with_options_that_they_have(script, tmp_path
 
     for name in ("words.py", "prepare.py", "graph.py"):
         assert steps[name][2] == str(terms)
-    assert told(steps["pieces.py"], "--terms") == [str(terms)]
+    assert told(steps["ask.py"], "--terms") == [str(terms)]
     assert steps["graph.py"][3] == str(relations)
     test = str(bench / "relcls_open" / "test.tsv")
     tested = steps["graph.py"]
@@ -877,7 +878,8 @@ def test_each_step_of_the_one_command_takes_what_the_one_before_made():
     def of(line, option):
         return line[line.index(option) + 1].strip('"')
 
-    run, mixed, tables, graph, stage, mean, near, whole, respelt, final, ship = lines[-11:]
+    run, mixed, tables, graph, stage, mean, near, whole = lines[-15:-7]
+    respelt, recut, ask, aligned, tails, final, ship = lines[-7:]
     assert mixed[2] == f'"{of(run, "--out")}/model"' and "--trained" not in mixed
     assert graph[3] == f'"table={of(tables, "--out")}"'
     assert (of(stage, "--kg"), of(stage, "--init")) == (of(graph, "--out"), of(mixed, "--out"))
@@ -886,8 +888,11 @@ def test_each_step_of_the_one_command_takes_what_the_one_before_made():
     assert near[2] == f'"{of(mean, "--out")}"'
     assert whole[2:4] == [f'"{of(mean, "--out")}"', f'"{of(near, "--out")}"']
     assert of(whole, "--trained") == "1"
-    assert respelt[2] == f'"{of(whole, "--out")}"' and of(final, "--before") == of(whole, "--out")
-    assert final[2] == f'"{of(respelt, "--out")}"'
+    assert respelt[2] == f'"{of(whole, "--out")}"' and of(aligned, "--before") == of(whole, "--out")
+    assert recut[2] == f'"{of(respelt, "--out")}"' and aligned[2] == f'"{of(recut, "--out")}"'
+    assert of(aligned, "--ask") == of(ask, "--out") == f"{tails[2]}/ask".replace('"', "")
+    assert final[2].strip('"') == of(final, "--before") == of(aligned, "--out")
+    assert of(final, "--ask") == of(tails, "--out")
     assert ship[2] == f'"{of(final, "--out")}"' and of(ship, "--out") == "$models"
 
 

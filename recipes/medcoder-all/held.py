@@ -2,7 +2,7 @@
 
 python recipes/medcoder-all/held.py data/held --terms TERMS.parquet --work work --model MODEL
 
-Each phrase is compared with English names of all concepts, those that pieces.py has. Right is the
+Each phrase is compared with English names of all concepts, those that ask.py has. Right is the
 concept or one of the same name. Phrases that equal a training term are left out.
 """
 
@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import argparse
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
-from pieces import english_names, kept, preferred
+from ask import english_names, preferred
 from tables import read
 
 from medcoder.runtime import exported
@@ -23,6 +24,7 @@ from medcoder.runtime import load_encoder as load_exported
 from medcoder.text import fold
 from medcoder.train.models import load_encoder
 
+Encode = Callable[[list[str]], np.ndarray]
 FIRST = 5
 NEAREST = 60  # names, among which five concepts are looked for
 KINDS = ("lay", "chart")
@@ -63,6 +65,22 @@ def main() -> None:
     for tag in sorted({tag for tag, _ in found}, key=lambda tag: (tag == "all", tag)):
         cells = [f"{100 * value:5.1f}" for kind in KINDS for value in _mean(found[tag, kind])]
         print(tag, *cells, f"({len(found[tag, KINDS[0]])} and {len(found[tag, KINDS[1]])})")
+
+
+def kept(file: Path | None, texts: list[str], encode: Encode) -> np.ndarray:
+    """Vectors of these texts, as float16 has them; from the file, or into it if it is not there."""
+    if file and file.exists():
+        found = np.load(file)
+        some = min(8, len(texts))
+        if len(found) != len(texts) or not np.allclose(
+            found[:some], encode(texts[:some]), atol=2e-3
+        ):
+            raise SystemExit(f"{file} has vectors of other names or of another model. Remove it")
+    else:
+        found = encode(texts).astype(np.float16)
+        if file:
+            np.save(file, found)
+    return found.astype(np.float32)
 
 
 def phrases(folder: Path) -> list[tuple[str, str, str, str]]:

@@ -45,5 +45,10 @@ python "$recipe/relate.py" "$work/mean" --work "$work" --out "$work/near" \
 python "$recipe/mix.py" "$work/mean" "$work/near" --start "$work/init" --minilm "$minilm" \
     --trained 1 --out "$work/whole"
 python "$recipe/respell.py" "$work/whole" --work "$work" --out "$work/respelt"
-python "$recipe/pieces.py" "$work/respelt" --before "$work/whole" --terms "$terms" --work "$work" --out "$work/final"
+python "$recipe/recut.py" "$work/respelt" --work "$work" --out "$work/recut"
+python "$recipe/ask.py" "$work" --terms "$terms" --out "$work/ask"
+python "$recipe/align.py" "$work/recut" --before "$work/whole" --ask "$work/ask" --out "$work/aligned"
+python "$recipe/tails.py" "$work" --out "$work/tails"
+python "$recipe/align.py" "$work/aligned" --before "$work/aligned" --ask "$work/tails" --out "$work/final" \
+    --steps 150 --sizes 112 128 16 --rates 6e-5 2e-4 --weights 40 4 0 0.5
 python "$recipe/ship.py" "$work/final" --name medcoder-all --released "$(date -u +%F)" --out "$models"
