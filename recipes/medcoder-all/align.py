@@ -1,12 +1,13 @@
 """Other languages learn to find English names; English stays where it is.
 
-python recipes/medcoder-all/align.py work/recut --before work/whole --ask work/ask --out work/final
+python recipes/medcoder-all/align.py work/recut --before work/whole --ask work/ask \\
+    --out work/aligned
 
 Names, terms and English texts are those of ask.py. A term is asked against the names of all
-concepts, whose vectors are those of `--before` and do not move: InfoNCE over all names, where what
-the names of the right concept have of the softmax, taken together, counts. English texts keep the
-vectors, and the first tokens, that they had before. In the beginning the terms, too, are held to
-what was said of them before, so that new pieces come to mean something.
+concepts, whose vectors are those of `--before` and do not move: InfoNCE over all names, half of it
+of what the names of the right concept have of the softmax together, half the mean of what each has.
+English texts keep the vectors, and others the first tokens, that they had before. In the beginning
+the terms, too, are held to what was said of them before, so that new pieces come to mean something.
 
 All weights are trained, rows of pieces at a higher rate. Minutes on a large GPU.
 """
@@ -168,6 +169,8 @@ class Draws:
         )
         self.names = name_vectors(before, names["text"].to_pylist())  # (names, d)
         owners = names["owner"].to_numpy()  # ascending
+        if np.bincount(owners).max() > MOST_NAMES:
+            raise SystemExit(f"{ask}: a concept has more than {MOST_NAMES} names")
         first = np.searchsorted(owners, np.arange(owners[-1] + 2))
         self.first = torch.from_numpy(first).to(self.device)
 

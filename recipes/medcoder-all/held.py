@@ -103,7 +103,7 @@ def phrases(folder: Path) -> list[tuple[str, str, str, str]]:
 
 
 def _mean(hits: list[tuple[bool, bool]]) -> np.ndarray:
-    return np.mean(hits, axis=0) if hits else np.zeros(2)
+    return np.mean(hits, axis=0) if hits else np.full(2, np.nan)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 """The same model with other pieces: words that people use, for pieces that hardly any text has.
 
-python recipes/medcoder-all/recut.py work/whole --work work --out work/recut
+python recipes/medcoder-all/recut.py work/respelt --work work --out work/recut
 
-Candidates are the pieces that are there, the words of the training terms of each language, and
-pieces that are trained on the languages that respell.py spells. What a piece is worth is how often
-it is needed, in texts weighted so that small languages count, times the pieces that it saves.
-Those that are worth least go, in rounds, until as many are left as there were. MiniLM's own stay
-in any case, and no new one may cut a common English word otherwise than before.
+Candidates are the pieces that are there, the words of the training terms of each language but
+English, and pieces that are trained on Chinese and Japanese. What a piece is worth is how often it
+is needed, in texts weighted so that small languages count, times the pieces that it saves. Those
+that are worth least go, in rounds, until as many are left as there were. MiniLM's own stay in any
+case, and no new one may cut a common English word otherwise than before.
 
 A new piece begins as the mean of those that it was cut into.
 """
@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 from ask import DATA, ENGLISH, related
+from prepare import TYPO
 from respell import JOINED, MARKER, MINILM, Text, begin, made, save_spelling, train, training_texts
 from tokenizers import Tokenizer
 from vocabulary import ENGLISH_WORDS, in_order
@@ -32,14 +33,12 @@ from medcoder.model.save import save_encoder
 RARE = 2.5  # below it, an English word may be cut otherwise than before
 OFTEN_SAID, LESS_RARE = 5.0, 3.3  # for a word so common elsewhere, it is more
 COMMON = 4.0  # such a word is English whatever other languages have
-OFTEN = 3  # a word of a language is a candidate if it comes so often
+OFTEN = 3  # a word is a candidate if it counts so much in a language; once in extra.tsv is enough
 BALANCE = 0.5  # a language with n words counts as n to this power
 RUN = 2.0  # words of Chinese and Japanese that stand together, about
-SPEECH = 4.0  # texts of data/ count as so many
-LEAST, MORE = (
-    4.0,
-    1.0,
-)  # a word of another language: how common there, how much more than in English
+SPEECH = 4.0  # texts of extra.tsv count as so many
+LEAST = 4.0  # a word of another language is at least so common there,
+MORE = 1.0  # and so much more than in English
 OTHERS = ("de", "es", "fr", "it", "nl", "pt", "pl", "cs", "tr", "fi", "hu", "sv", "nb", "sh", "ro")
 UNSEEN = 3.0  # of a word's count, what is taken for words like it that were not seen
 ROUNDS = (0.5, 0.3, 0.15, 0.0)  # of what is too much, how much is left after each round
@@ -94,7 +93,7 @@ def count_words(old: Tokenizer, texts: list[Text]) -> dict[str, Counter[str]]:
     """Weighted counts of the words of each language, as they are spelt."""
     found: dict[str, Counter[str]] = {}
     for text, tag, extra in texts:
-        language = "en" if tag in ENGLISH else tag.removeprefix("x-typo-")
+        language = "en" if tag in ENGLISH else tag.removeprefix(TYPO)
         counts = found.setdefault(language, Counter())
         for word, _ in old.pre_tokenizer.pre_tokenize_str(old.normalizer.normalize_str(text)):
             counts[word] += SPEECH if extra else 1.0

@@ -287,7 +287,7 @@ def begin(
             rows[place] = before[was[piece]]
         else:
             cut = old.encode(piece.removeprefix("##"), add_special_tokens=False).tokens
-            found = [was[one] for one in cut if one != "[UNK]"]
+            found = [was[one] for one in cut if one not in ("[UNK]", MARKER)]
             rows[place] = before[found].mean(0) if found else usual
 
 

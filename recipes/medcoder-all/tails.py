@@ -22,7 +22,7 @@ from tables import read
 CONCEPTS = 9_000  # with two names or more, whose names are asked with tails
 OTHERS = 0.03  # share of all other names that are there to be told apart
 HEADED = 0.2  # share of the names that have the word before them
-KEPT = 26_000  # texts of English, and terms of other languages
+KEPT = 26_000  # English texts, and as many terms of other languages
 SEED = 0
 
 
