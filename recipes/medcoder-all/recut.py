@@ -21,7 +21,18 @@ from pathlib import Path
 import numpy as np
 from ask import DATA, ENGLISH, related
 from prepare import TYPO
-from respell import JOINED, MARKER, MINILM, Text, begin, made, save_spelling, train, training_texts
+from respell import (
+    JOINED,
+    MARKER,
+    MINILM,
+    Text,
+    begin,
+    harmless,
+    made,
+    save_spelling,
+    train,
+    training_texts,
+)
 from tokenizers import Tokenizer
 from vocabulary import ENGLISH_WORDS, in_order
 from wordfreq import top_n_list, zipf_frequency
@@ -68,9 +79,10 @@ def recut(pieces: list[str], old: Tokenizer, texts: list[Text]) -> list[str]:
     words, spoken = count_words(old, texts), english(old, texts, RARE)
     there = set(pieces)
     some = candidates(words, there)
-    added = sparing(pieces, some, old, spoken)
+    added = sorted(harmless(some, pieces, old.normalizer, spoken))
     often = [word for word in set(some) - set(added) if _elsewhere(word) >= OFTEN_SAID]
-    added += sparing([*pieces, *added], often, old, english(old, texts, LESS_RARE))
+    rarer = english(old, texts, LESS_RARE)
+    added += sorted(harmless(often, [*pieces, *added], old.normalizer, rarer))
     trained = [
         piece for piece in train(old.normalizer, texts) if JOINED.match(piece.removeprefix("##"))
     ]
@@ -131,24 +143,6 @@ def _foreign(word: str) -> bool:
 
 def _elsewhere(word: str) -> float:
     return max(zipf_frequency(word, tag) for tag in OTHERS)
-
-
-def sparing(pieces: list[str], added: list[str], old: Tokenizer, words: list[str]) -> list[str]:
-    """Those that leave these words as they are."""
-    left = set(added)
-    before = made(pieces, old.normalizer).encode_batch(words, add_special_tokens=False)
-    while True:
-        more = made([*pieces, *sorted(left)], old.normalizer)
-        after = more.encode_batch(words, add_special_tokens=False)
-        cutting = {
-            piece
-            for were, are in zip(before, after, strict=True)
-            if were.tokens != are.tokens
-            for piece in are.tokens
-        }
-        if not left & cutting:
-            return sorted(left)
-        left -= cutting
 
 
 def worth_of(words: dict[str, Counter[str]]) -> dict[str, tuple[float, float]]:

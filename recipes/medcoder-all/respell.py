@@ -260,10 +260,21 @@ def sparing(
         for piece in added
         if not JOINED.search(piece) and not any(map(unicodedata.combining, piece))
     }
-    checked = set(left)
-    before = made(sorted(kept), spelling).encode_batch(some, add_special_tokens=False)
+    good = harmless(left, kept, spelling, some)
+    return [piece for piece in added if piece in good or piece not in left]
+
+
+def harmless(
+    added: Collection[str],
+    kept: Collection[str],
+    spelling: normalizers.Normalizer,
+    words: Sequence[str],
+) -> set[str]:
+    """The added pieces beside which these words are cut as by the kept ones alone."""
+    left = set(added)
+    before = made(sorted(kept), spelling).encode_batch(words, add_special_tokens=False)
     while True:
-        after = made(sorted({*kept, *left}), spelling).encode_batch(some, add_special_tokens=False)
+        after = made(sorted({*kept, *left}), spelling).encode_batch(words, add_special_tokens=False)
         cutting = {
             piece
             for were, are in zip(before, after, strict=True)
@@ -271,7 +282,7 @@ def sparing(
             for piece in are.tokens
         }
         if not left & cutting:
-            return [piece for piece in added if piece in left or piece not in checked]
+            return left
         left -= cutting
 
 
