@@ -75,15 +75,7 @@ def _unboxed(text):
 
 def cases(folder):
     """Name of each case and what came of it; `folder` is the current one."""
-    found = {}
-
-    def do(*words, stdin=None, name=None):
-        name = name or " ".join(str(word) for word in words)
-        assert name not in found, name
-        found[name] = plain(run(*words, stdin=stdin), folder, ids=False)
-        return found[name]
-
-    prepare(Path())
+    found, do = _begun(folder)
     _help(do)
     _graphs(do)
     found["files of kg export"] = plain(_parquet("tables"), folder)
@@ -98,10 +90,32 @@ def cases(folder):
     found |= plain(exported(), folder)
     _learning(do)
     found["results after refresh"] = table("p/mapped.csv")
-    _benches(do)
-    _training(do)
+    _serving(do)
     _embedded(do)
     return found
+
+
+def model_cases(folder):
+    """The same of commands that measure and train."""
+    found, do = _begun(folder)
+    do("kg", "build", "table=toy", "--out", "toy.kg")
+    _benches(do)
+    _training(do)
+    return found
+
+
+def _begun(folder):
+    """Cases, and what adds one."""
+    found = {}
+
+    def do(*words, stdin=None, name=None):
+        name = name or " ".join(str(word) for word in words)
+        assert name not in found, name
+        found[name] = plain(run(*words, stdin=stdin), folder, ids=False)
+        return found[name]
+
+    prepare(Path())
+    return found, do
 
 
 def _help(do):
@@ -443,6 +457,9 @@ def _training(do):
         found = do("embed", "heart", "--model", model, "--json")
         for one in found["out"] if isinstance(found["out"], list) else [found["out"]]:
             one["vector"] = one["vector"][:8]
+
+
+def _serving(do):
     do("serve", "--index", "toy.index", "--host", "0.0.0.0", name="serve others without a token")
     do("serve", "--index", "toy.index", "--project", "nowhere")
     do("serve", "--port", "99999")

@@ -17,11 +17,15 @@ def main():
 
     with tempfile.TemporaryDirectory() as place:
         home = Path(place) / "home"
-        for module, name in ((cli_cases, "cli.jsonl"), (rest_cases, "rest.jsonl")):
+        for name, cases in {
+            "cli.jsonl": cli_cases.cases,
+            "models.jsonl": cli_cases.model_cases,
+            "rest.jsonl": rest_cases.cases,
+        }.items():
             folder = Path(place).resolve() / name
             folder.mkdir()
             with inside(folder, home):
-                write(name, module.cases(folder))
+                write(name, cases(folder))
         with inside(place, home):
             strings_cases.record(Normalizer.load())
 

@@ -126,6 +126,7 @@ def _lookup(ask):
         {"q": "cold", "languages": ["es", "ja"], "vocabularies": ["MSH", "SNOMEDCT_US"]},
     ):  # fmt: skip
         ask("GET", "/v1/search", params=params)
+    ask("POST", "/v1/embed", json={"texts": ["fiebre"]})
     ask("POST", "/v1/embed", json={"texts": []})
     ask("POST", "/v1/embed", json={"texts": [1]})
 
