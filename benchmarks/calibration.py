@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from medcoder import KG, Normalizer, ingest, load_encoder, open_source
+from medcoder import KG, Normalizer, build_kg, load_encoder, open_source
 from medcoder.errors import ArtefactError
 from medcoder.normalize.build import CALIBRATION, ENCODER, build
 from medcoder.normalize.calibrate import calibration_error, reliability, risk_coverage
@@ -60,7 +60,7 @@ def dictionary_index(
             table = work / f"{folder.name}.tsv"
             text = (folder / "dictionary.tsv").read_text(encoding="utf-8")
             table.write_text(text, encoding="utf-8")
-            ingest([open_source(f"table={table}", ReadOptions(columns=COLUMNS))], graph)
+            build_kg([open_source(f"table={table}", ReadOptions(columns=COLUMNS))], graph)
         build(KG.open(graph), encoder, path, calibration=calibration)
     return Normalizer.load(path)
 

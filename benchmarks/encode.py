@@ -27,10 +27,10 @@ import torch
 from sentence_transformers import SentenceTransformer
 from transformers.utils import logging
 
-from medcoder import KG, default_kg
+from medcoder import KG, bundled_kg
+from medcoder.encode.onnx import OnnxEncoder
 from medcoder.model.encoder import TransformerEncoder
 from medcoder.model.export import agreement, export
-from medcoder.runtime.onnx import OnnxEncoder
 from medcoder.vectors.plan import make_plan, row_texts
 
 Encode = Callable[[Sequence[str]], Any]
@@ -44,7 +44,7 @@ def sampled(file: Path | None, size: int, seed: int) -> list[str]:
     if file is not None:
         texts = file.read_text(encoding="utf-8").split("\n")
     else:
-        kg = KG.open(default_kg())
+        kg = KG.open(bundled_kg())
         texts = [text for _, some in row_texts(kg, make_plan(kg).first_term) for text in some]
     distinct = sorted({text for text in texts if text.strip()})
     places = np.random.default_rng(seed).permutation(len(distinct))[:size]

@@ -87,11 +87,11 @@ def plain(release: Path) -> dict[str, Any]:
 
 
 def ours(release: Path, out: Path) -> dict[str, Any]:
-    from medcoder.ingest import ingest
-    from medcoder.sources import open_source
+    from medcoder.kg.build import build_kg
+    from medcoder.kg.sources import open_source
 
     begin = time.perf_counter()
-    report = ingest([open_source(f"umls={release}")], out, overwrite=True)
+    report = build_kg([open_source(f"umls={release}")], out, overwrite=True)
     seconds = time.perf_counter() - begin
     return {
         "rows": sum(count["read"] for count in report["files"].values()),

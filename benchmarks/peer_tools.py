@@ -63,7 +63,7 @@ def index(job: Job) -> dict[str, Any]:
 
     Vectors are kept from run to run, with the time they took; the rest is made anew.
     """
-    from medcoder import KG, ingest, load_encoder, open_source
+    from medcoder import KG, build_kg, load_encoder, open_source
     from medcoder.normalize.build import build
     from medcoder.vectors import Vectors
     from medcoder.vectors.embed import embed
@@ -76,7 +76,7 @@ def index(job: Job) -> dict[str, Any]:
         table, graph = job.work / "icd10cm.tsv", job.work / "icd10cm.kg"
         lines = (f"{number}\t{title}" for number, title in enumerate(job.titles))
         table.write_text("\n".join(("concept\tterm", *lines)) + "\n", encoding="utf-8")
-        ingest([open_source(f"table={table}")], graph, overwrite=True)
+        build_kg([open_source(f"table={table}")], graph, overwrite=True)
         kg = KG.open(graph)
     done = took.exists() and rows.exists()
     if not done or Vectors.open(rows).meta["parents"]["kg"] != kg.fingerprint:

@@ -46,7 +46,7 @@ Asked = dict[str, list[tuple[str, str]]]  # strings and the code that is meant, 
 
 def dictionary() -> tuple[dict[str, str], list[tuple[str, str]]]:
     """Titles by code, and inclusion terms with their code."""
-    from medcoder.sources.icd10cm import Icd10cmSource
+    from medcoder.kg.sources.icd10cm import Icd10cmSource
     from medcoder.types import ReadOptions, Tally
 
     spec = find_spec("simple_icd_10_cm")
@@ -254,7 +254,7 @@ def main() -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from medcoder.normalize.shipped import DEFAULT_MODEL
+    from medcoder.bundled.models import MODEL
     from medcoder.text import fold
 
     options.work.mkdir(parents=True, exist_ok=True)
@@ -262,7 +262,7 @@ def run(options: argparse.Namespace) -> None:
     asked = draw(titles, inclusions, options.queries)
     names = list(titles.values())
     keys = [fold(title) for title in names]
-    model = options.model or DEFAULT_MODEL
+    model = options.model or MODEL
     print(f"{len(titles):,} codes, {len(set(keys)):,} titles; {os.cpu_count()} cores; {model}\n")
     columns = [f"{kind} @{k}" for kind in KINDS for k in (1, TOP)]
     columns += [f"per CPU-second, {SIZES} a call", "per second", "build s", "build CPU-s", "GB"]

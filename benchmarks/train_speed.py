@@ -22,12 +22,12 @@ import numpy as np
 import torch
 from transformers import BertConfig, BertModel
 
-from medcoder.config import load
 from medcoder.model.encoder import TransformerEncoder
 from medcoder.model.losses.multi_similarity import multi_similarity
-from medcoder.sampling import Batch
 from medcoder.train.batches import Prepared
+from medcoder.train.config import load
 from medcoder.train.objective import Objective
+from medcoder.train.sampler import Batch
 from medcoder.train.step import Inputs, Step
 from medcoder.train.update import new_state, update
 

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import settings
 
 for helper in ("memory", "toy", "many", "releases"):
-    pytest.register_assert_rewrite(helper)
+    pytest.register_assert_rewrite(f"support.{helper}")
 
-from medcoder.ingest import ingest  # noqa: E402
 from medcoder.kg import KG  # noqa: E402
-from medcoder.sources import open_source  # noqa: E402
-from releases import read  # noqa: E402
-from toy import toy_source  # noqa: E402
+from medcoder.kg.build import build_kg  # noqa: E402
+from medcoder.kg.sources import open_source  # noqa: E402
+from support.releases import read  # noqa: E402
+from support.toy import toy_source  # noqa: E402
 
 # A shell starts what it runs in the background deaf to Ctrl-C, and so would be the processes here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -26,7 +26,7 @@ settings.load_profile("medcoder")
 def toy_path(tmp_path_factory):
     """The directory of the toy graph, not to be written to."""
     path = tmp_path_factory.mktemp("toy") / "toy.kg"
-    ingest([toy_source()], path)
+    build_kg([toy_source()], path)
     return path
 
 
@@ -44,18 +44,18 @@ def open_rows():
 @pytest.fixture(scope="session")
 def bag(tmp_path_factory):
     """An exported encoder that knows the words of `many`."""
-    from bag import write_bag
-    from many import LIKE, WORDS
+    from support.bag import write_bag
+    from support.many import LIKE, WORDS
 
     return write_bag(tmp_path_factory.mktemp("bag") / "bag.onnx", WORDS, like=LIKE)
 
 
 @pytest.fixture(scope="session")
 def many_kg(tmp_path_factory):
-    from many import many_source
+    from support.many import many_source
 
     path = tmp_path_factory.mktemp("many") / "many.kg"
-    ingest([many_source()], path)
+    build_kg([many_source()], path)
     return KG.open(path)
 
 
@@ -78,7 +78,7 @@ def calibration(many_index):
 @pytest.fixture
 def encoded_texts(monkeypatch):
     """The strings that exported encoders were given, in lists as they came."""
-    from medcoder.runtime.onnx import OnnxEncoder
+    from medcoder.encode.onnx import OnnxEncoder
 
     calls = []
     encode = OnnxEncoder.encode

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from medcoder.kg import KG
-from medcoder.sources import rows
-from terminal import conso, left_in, medcoder, rel, write, write_umls
+from medcoder.kg.sources import rows
+from support.terminal import conso, left_in, medcoder, rel, write, write_umls
 
 CONCEPT = "sct2_Concept_Snapshot_INT_20240101.txt"
 DESCRIPTION = "sct2_Description_Snapshot-en_INT_20240101.txt"

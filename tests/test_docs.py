@@ -26,8 +26,8 @@ import typer.main
 from typer.testing import CliRunner
 
 from medcoder.cli import app
-from medcoder.config import load, to_toml
-from medcoder.sources.roles import FIELDS
+from medcoder.kg.sources.roles import FIELDS
+from medcoder.train.config import load, to_toml
 from medcoder.train.objective import NAMES
 
 torch.set_num_threads(1)  # more of them gain nothing for a tiny model, and wait for each other

@@ -10,14 +10,14 @@ import medcoder
 from medcoder import errors
 from medcoder.errors import InputError, MedcoderError, MissingExtra, UnknownName
 from medcoder.kg import KG
+from medcoder.kg.sources import EMBEDDED, SOURCES
 from medcoder.registry import Registry
-from medcoder.sources import EMBEDDED, SOURCES
 from medcoder.types import CONCEPT_FLAGS, SCHEMAS, Count, Tally
 
 
 def test_the_package():
     assert medcoder.__all__ == [
-        "KG", "Normalizer", "__version__", "default_kg", "ingest", "load_encoder", "map_table",
+        "KG", "Normalizer", "__version__", "build_kg", "bundled_kg", "load_encoder", "map_table",
         "open_source",
     ]  # fmt: skip
     assert medcoder.KG is KG
@@ -45,7 +45,7 @@ def test_attributes_of_an_open_graph(toy_kg):
 
 
 def test_options_are_named():
-    for method in (KG.neighbours, KG.find_code, medcoder.ingest):
+    for method in (KG.neighbours, KG.find_code, medcoder.kg.build):
         kinds = [parameter.kind for parameter in inspect.signature(method).parameters.values()]
         assert inspect.Parameter.KEYWORD_ONLY in kinds
 
@@ -192,11 +192,8 @@ def test_a_name_that_the_package_lacks():
         _ = medcoder.nothing
 
 
-@pytest.mark.parametrize(
-    "before",
-    ["", "import medcoder.cli", "from medcoder import default_kg", "import medcoder.ingest"],
-)
-def test_ingest_is_the_function_whatever_was_imported_before(before):
-    code = f"{before}\nfrom medcoder import ingest\nprint(type(ingest).__name__, ingest.__name__)"
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert done.stdout == "function ingest\n"
+@pytest.mark.parametrize("old, new", [("default_kg", "bundled_kg"), ("ingest", "build_kg")])
+def test_an_old_name_works_and_warns(old, new):
+    with pytest.warns(DeprecationWarning, match=f"medcoder.{old} is now medcoder.{new}"):
+        value = getattr(medcoder, old)
+    assert value is getattr(medcoder, new)

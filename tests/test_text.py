@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from medcoder.ingest.codes import fold_series
+from medcoder.kg.build.codes import fold_series
 from medcoder.text import LANGUAGE_TAGS, clean, fold, language_in, language_tag
 
 # Any text, and text that is dense in what folding is about: accents, marks of several scripts,

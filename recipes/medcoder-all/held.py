@@ -19,8 +19,8 @@ import polars as pl
 from ask import english_names, preferred
 from tables import read
 
-from medcoder.runtime import exported
-from medcoder.runtime import load_encoder as load_exported
+from medcoder.encode import exported
+from medcoder.encode import load_encoder as load_exported
 from medcoder.text import fold
 from medcoder.train.models import load_encoder
 

@@ -19,9 +19,9 @@ from styles import styled
 from tables import Phrase, Row, read, read_lay, read_parallel, write
 
 from medcoder import KG
-from medcoder.ingest import ingest
+from medcoder.kg.build import build_kg
+from medcoder.kg.sources import open_source
 from medcoder.normalize.drawn import misspell
-from medcoder.sources import open_source
 from medcoder.text import fold
 
 HERE = Path(__file__).parent
@@ -55,7 +55,7 @@ def main() -> None:
     graph = pl.concat([graph, pl.DataFrame(more, schema=COLUMNS, orient="row")])
     terms, built = options.out / "terms.parquet", options.out / "train.kg"
     graph.write_parquet(terms)
-    ingest([open_source(f"table={terms}")], built, overwrite=True)
+    build_kg([open_source(f"table={terms}")], built, overwrite=True)
     kg = KG.open(built)
     extra = [(one.phrase, one.concept, one.language, LAY) for one in lay]
     extra += linked + mined

@@ -31,13 +31,14 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
 from medcoder import KG
-from medcoder.config import load as load_config
 from medcoder.model.encoder import TransformerEncoder
 from medcoder.model.losses.info_nce import info_nce
 from medcoder.model.packed import Packed, first_tokens, mean_tokens, pack
 from medcoder.model.save import save_encoder
-from medcoder.sampling import TokenStore, TripletSampler, tokenize_kg
+from medcoder.train.config import load as load_config
 from medcoder.train.extra import Extra, read_extra
+from medcoder.train.sampler import TripletSampler
+from medcoder.train.tokens import TokenStore, tokenize_kg
 
 SYNONYMS, RELATED, EDGES = 2560, 512, 768  # pairs a step
 TEMPERATURE, RELATED_TEMPERATURE = 0.05, 0.1

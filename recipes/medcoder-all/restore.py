@@ -19,9 +19,9 @@ import onnx
 import torch
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
+from medcoder.encode.weights import load_weights
 from medcoder.model.encoder import TransformerEncoder
 from medcoder.model.save import save_encoder
-from medcoder.runtime.weights import load_weights
 
 PREFIX = "model."
 SPECIAL = {

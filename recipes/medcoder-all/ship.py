@@ -13,11 +13,11 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from medcoder import KG, default_kg
+from medcoder import KG, bundled_kg
+from medcoder.encode.onnx import OnnxEncoder
 from medcoder.model.encoder import TransformerEncoder
 from medcoder.model.export import export
 from medcoder.normalize.build import CALIBRATION, build
-from medcoder.runtime.onnx import OnnxEncoder
 from medcoder.vectors.embed import embed
 from medcoder.vectors.seed import open_seed, save_seed
 
@@ -36,7 +36,7 @@ def main() -> None:
     )
     seed = options.out / f"{options.name}.open.vectors.safetensors"
     calibration = options.out / f"{options.name}.open.calibration.json"
-    kg, encoder = KG.open(default_kg()), OnnxEncoder.load(folder)
+    kg, encoder = KG.open(bundled_kg()), OnnxEncoder.load(folder)
     with tempfile.TemporaryDirectory() as scratch:
         save_seed(embed(kg, encoder, Path(scratch) / "vectors"), seed)
         # Calibrated on the vectors as they ship.

@@ -112,8 +112,8 @@ def info(index: Index = None, as_json: AsJson = False) -> None:
 
 def describe(normalizer: Normalizer) -> dict[str, Any]:
     """Counts, kind, model and calibration of an index."""
+    from medcoder.encode.onnx import KIND
     from medcoder.normalize.build import ENCODER
-    from medcoder.runtime.onnx import KIND
 
     meta, path = normalizer.meta, normalizer.path
     encoder = read_meta(path / ENCODER, kind=KIND)

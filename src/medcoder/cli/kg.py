@@ -15,7 +15,7 @@ from medcoder.cli.run import NOTHING_FOUND, AsJson, Graph, command, progress_bar
 from medcoder.errors import UsageError
 from medcoder.kg import KG
 from medcoder.kg.codes import split_curie
-from medcoder.sources import SOURCES, open_source
+from medcoder.kg.sources import SOURCES, open_source
 from medcoder.text import language_tag
 from medcoder.types import ReadOptions
 
@@ -79,7 +79,7 @@ def build(
     as_json: AsJson = False,
 ) -> None:
     """Build a graph directory from releases of terminologies."""
-    from medcoder.ingest import ingest
+    from medcoder.kg.build import build_kg
 
     parse.only_for("--column", column, "table", sources)
     parse.only_for("--standard-only", standard_only, "omop", sources)
@@ -96,7 +96,7 @@ def build(
     )
     to, begin = parse.place(to), time.perf_counter()
     with progress_bar() as progress:
-        report = ingest(
+        report = build_kg(
             [open_source(source, options) for source in sources],
             to,
             merge_by=merging,

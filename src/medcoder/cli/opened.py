@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from medcoder.artefact import verify
+from medcoder.bundled.graph import bundled_kg
 from medcoder.cli import parse
 from medcoder.cli.run import progress_bar
-from medcoder.default import default_kg
 from medcoder.errors import ArtefactError, UsageError
 from medcoder.kg import KG, KIND
 
 if TYPE_CHECKING:
+    from medcoder.encode.onnx import OnnxEncoder
     from medcoder.normalize import Normalizer
-    from medcoder.runtime.onnx import OnnxEncoder
     from medcoder.types import Encoder
 
 T = TypeVar("T")
@@ -38,11 +38,11 @@ def opened_graph(path: Path | None) -> Iterator[KG]:
 @contextlib.contextmanager
 def opened_index(path: Path | None) -> Iterator[Normalizer]:
     """The normaliser of an index; without a path, of the embedded one."""
+    from medcoder.bundled.graph import bundled_terms
     from medcoder.normalize import Normalizer
     from medcoder.normalize.build import KIND as INDEX
-    from medcoder.normalize.shipped import default_terms
 
-    place, terms = index_place(path), default_terms() if path is None else None
+    place, terms = index_place(path), bundled_terms() if path is None else None
     with _opened(place, INDEX, lambda place: Normalizer.load(place, terms=terms)) as normalizer:
         yield normalizer
 
@@ -52,25 +52,25 @@ def graph_place(path: Path | None) -> Path:
     if path is not None:
         return parse.place(path)
     with progress_bar() as progress:
-        return default_kg(progress)
+        return bundled_kg(progress)
 
 
 def index_place(path: Path | None) -> Path:
     """Where the index lies; the embedded one is built if need be."""
     if path is not None:
         return parse.place(path)
-    from medcoder.normalize.shipped import default_index
+    from medcoder.normalize.build import bundled_index
 
     with progress_bar() as progress:
-        return default_index(progress)
+        return bundled_index(progress)
 
 
 def opened_encoder(model: str | None) -> Encoder:
     """An encoder by the name or the folder of its model; without one, the shipped one."""
-    from medcoder.normalize.shipped import default_model
-    from medcoder.runtime import exported, load_encoder
+    from medcoder.bundled.models import bundled_model
+    from medcoder.encode import exported, load_encoder
 
-    folder = default_model() if model is None else parse.place(Path(model))
+    folder = bundled_model() if model is None else parse.place(Path(model))
     if exported(folder) is None:
         with contextlib.suppress(ImportError):  # what is missing, loading says
             no_bars()
@@ -86,16 +86,16 @@ def no_bars() -> None:
 
 def exported_encoder(model: str | None) -> OnnxEncoder:
     """An encoder that runs without torch, as an index needs it."""
-    from medcoder.normalize.shipped import default_model
-    from medcoder.runtime import exported, shipped
-    from medcoder.runtime.onnx import OnnxEncoder
+    from medcoder.bundled.models import bundled_model, bundled_models
+    from medcoder.encode import exported
+    from medcoder.encode.onnx import OnnxEncoder
 
-    folder = default_model() if model is None else parse.place(Path(model))
+    folder = bundled_model() if model is None else parse.place(Path(model))
     place = exported(folder)
     if place is not None:
         return OnnxEncoder.load(place)
     if not folder.is_dir():
-        known = ", ".join(shipped()) or "none"
+        known = ", ".join(bundled_models()) or "none"
         raise UsageError(
             f"there is no model {model}: name a folder, or one that comes with medcoder ({known})"
         )

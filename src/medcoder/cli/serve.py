@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from medcoder.bundled.graph import home
 from medcoder.cli import opened, parse
 from medcoder.cli.lines import errors, line
 from medcoder.cli.run import Index, command
-from medcoder.default import home
 from medcoder.errors import MissingExtra, UsageError
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from medcoder.errors import UsageError
 from medcoder.evaluate.base import Embedding, Kind, Linker, Ranked
 
 if TYPE_CHECKING:
-    from medcoder.runtime.onnx import OnnxEncoder
+    from medcoder.encode.onnx import OnnxEncoder
     from medcoder.types import Answer
 
 NORMALIZER = "normalizer"
@@ -129,10 +129,10 @@ class NormalizerLinker:
 
     def _index(self, numbers: Sequence[int], terms: Sequence[str]) -> Path:
         """The index of a dictionary, built if it is not there."""
-        from medcoder.ingest import ingest
         from medcoder.kg import KG
+        from medcoder.kg.build import build_kg
+        from medcoder.kg.sources import open_source
         from medcoder.normalize.build import build
-        from medcoder.sources import open_source
 
         digest = hashlib.sha256(self.fingerprint.encode())
         for number, term in zip(numbers, terms, strict=True):
@@ -142,7 +142,7 @@ class NormalizerLinker:
             return place
         graph, table = place.with_suffix(".kg"), place.with_suffix(".terms.parquet")
         _write_terms(table, numbers, terms)
-        ingest([open_source(f"table={table}")], graph, overwrite=True, progress=self._progress)
+        build_kg([open_source(f"table={table}")], graph, overwrite=True, progress=self._progress)
         build(KG.open(graph), self._encoder, place, progress=self._progress)
         table.unlink()
         return place
@@ -179,6 +179,6 @@ def _encoder(model: str | None) -> OnnxEncoder:
 
 
 def _label(model: str | None) -> str:
-    from medcoder.normalize.shipped import DEFAULT_MODEL
+    from medcoder.bundled.models import MODEL
 
-    return DEFAULT_MODEL if model is None else Path(model).name
+    return MODEL if model is None else Path(model).name

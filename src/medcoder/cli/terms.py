@@ -16,7 +16,7 @@ from medcoder.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from medcoder.kg import KG
-    from medcoder.normalize.overlay import CustomTerm
+    from medcoder.normalize.custom_terms import CustomTerm
 
 app = typer.Typer(
     help="Keep terms of your own beside an index: they survive its being built again.",
@@ -47,7 +47,7 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Add a term, or a table of terms."""
-    from medcoder.normalize.overlay import CustomTerm, add_terms
+    from medcoder.normalize.custom_terms import CustomTerm, add_terms
 
     if (file is None) == (term is None) or (term is None) != (concept is None):
         raise UsageError("give either a term and the id of its concept, or --file TABLE")
@@ -71,7 +71,7 @@ def add(
 @command
 def list_terms(index: Index = None, as_json: AsJson = False) -> None:
     """List your own terms, and say which are of concepts that the graph lacks."""
-    from medcoder.normalize.overlay import read_terms
+    from medcoder.normalize.custom_terms import read_terms
 
     place = custom_terms(index)
     terms = read_terms(place)
@@ -104,7 +104,7 @@ def remove(
     as_json: AsJson = False,
 ) -> None:
     """Remove a term of your own, whatever its case, accents and punctuation."""
-    from medcoder.normalize.overlay import remove_terms
+    from medcoder.normalize.custom_terms import remove_terms
 
     table = custom_terms(index)
     removed = remove_terms(table, term, concept)
@@ -120,12 +120,12 @@ def remove(
 
 def custom_terms(index: Path | None) -> Path:
     """The table beside an index, which must be one; that of the embedded one has its own place."""
+    from medcoder.bundled.graph import bundled_terms
     from medcoder.normalize.build import KIND
-    from medcoder.normalize.overlay import overlay_file
-    from medcoder.normalize.shipped import default_terms
+    from medcoder.normalize.custom_terms import overlay_file
 
     if index is None:
-        return default_terms()
+        return bundled_terms()
     read_meta(parse.place(index), kind=KIND)
     return overlay_file(parse.place(index))
 
@@ -138,7 +138,7 @@ def graph_of(index: Path | None) -> Path | None:
 
 
 def _read(file: Path) -> list[CustomTerm]:
-    from medcoder.normalize.overlay import read_terms
+    from medcoder.normalize.custom_terms import read_terms
 
     if not file.exists():
         raise InputError("does not exist", file=file, remedy="Check the path")

@@ -13,8 +13,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from medcoder.cli import parse
 from medcoder.cli.lines import errors, line, print_json
 from medcoder.cli.run import INTERRUPTED, AsJson, command, progress_bar
-from medcoder.config import load
 from medcoder.errors import MissingExtra
+from medcoder.train.config import load
 
 if TYPE_CHECKING:
     from medcoder.train.log import Progress as Report

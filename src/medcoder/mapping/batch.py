@@ -19,8 +19,8 @@ from medcoder.mapping.promise import promise
 from medcoder.mapping.results import Mapped
 from medcoder.mapping.settings import Columns, Settings, differences
 from medcoder.mapping.store import Project, place
-from medcoder.mapping.tables import Reading, Table, open_table
 from medcoder.mapping.writing import write
+from medcoder.tables import Reading, Table, open_table
 
 if TYPE_CHECKING:
     from medcoder.normalize import Normalizer

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from medcoder.kg import KG
 from medcoder.mapping.store import Project
-from medcoder.normalize.overlay import CustomTerm, add_terms
+from medcoder.normalize.custom_terms import CustomTerm, add_terms
 from medcoder.text import fold
 
 

@@ -9,9 +9,9 @@ from collections.abc import Mapping as Dict
 from pathlib import Path
 from typing import Any
 
+from medcoder.files import replacing
 from medcoder.mapping import results
 from medcoder.mapping.base import Mapping
-from medcoder.mapping.files import replacing
 from medcoder.mapping.page import render
 from medcoder.mapping.store import Project
 

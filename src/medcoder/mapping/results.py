@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from medcoder.files import replacing
 from medcoder.mapping import reading
 from medcoder.mapping.adding import Recent
 from medcoder.mapping.base import Mapping
-from medcoder.mapping.cells import safe
-from medcoder.mapping.files import replacing
+from medcoder.mapping.project_table import Kept
 from medcoder.mapping.store import Project
-from medcoder.mapping.tables import Table
-from medcoder.mapping.tables.kept import Kept
+from medcoder.tables import Table
+from medcoder.tables.cells import safe
 from medcoder.types import Code
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from medcoder.errors import ArtefactError, DiskFull, NotFound
-from medcoder.mapping.files import sync
+from medcoder.files import sync
 
 APPLICATION = 0x6D65646D  # "medm", in the header of the file
 VERSION = 1

@@ -9,7 +9,7 @@ from typing import Any
 
 from medcoder.errors import InputError, UsageError
 from medcoder.mapping.base import ROLES, Role
-from medcoder.mapping.tables import Table
+from medcoder.tables import Table
 
 _SAME = {  # what must be as it was to go on with a project, and what it is called
     "sha256": "the input has changed",

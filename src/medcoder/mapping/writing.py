@@ -9,12 +9,12 @@ from pathlib import Path
 
 from medcoder.errors import InputError
 from medcoder.mapping import deciding, results
+from medcoder.mapping.project_table import Earlier, Kept
 from medcoder.mapping.report import write_report
 from medcoder.mapping.schema import guarded
 from medcoder.mapping.store import Project
-from medcoder.mapping.tables import Table, open_table
-from medcoder.mapping.tables.base import file_fingerprint
-from medcoder.mapping.tables.kept import Earlier, Kept
+from medcoder.tables import Table, open_table
+from medcoder.tables.base import file_fingerprint
 
 Progress = Callable[[str, int, int], None]
 _TYPED = ("frame", "parquet", "xlsx")  # formats with more than text in their cells

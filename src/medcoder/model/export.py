@@ -20,11 +20,11 @@ from torch.nn.functional import normalize
 from transformers import AttentionInterface, AttentionMaskInterface
 
 from medcoder.artefact import create
+from medcoder.encode.onnx import GRAPH, INPUT, KIND, TOKENIZER, VERSION, WEIGHTS, OnnxEncoder
+from medcoder.encode.weights import Precision, save_weights
 from medcoder.errors import MissingExtra, UsageError
 from medcoder.model.encoder import TransformerEncoder
 from medcoder.model.packed import supports
-from medcoder.runtime.onnx import GRAPH, INPUT, KIND, TOKENIZER, VERSION, WEIGHTS, OnnxEncoder
-from medcoder.runtime.weights import Precision, save_weights
 
 try:
     import onnx

@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from medcoder.encode import load_encoder
 from medcoder.errors import ArtefactError, UsageError
 from medcoder.index import open_index
 from medcoder.kg import KG
@@ -20,11 +21,10 @@ from medcoder.normalize.build import (
 )
 from medcoder.normalize.calibrate import Calibration, namesakes
 from medcoder.normalize.candidates import Candidate, Candidates, Search
+from medcoder.normalize.custom_terms import SOURCE, Overlay, overlay_file
 from medcoder.normalize.filters import Filter, Filters
 from medcoder.normalize.grams import Grams
-from medcoder.normalize.overlay import SOURCE, Overlay, overlay_file
 from medcoder.normalize.repeats import answered
-from medcoder.runtime import load_encoder
 from medcoder.text import clean
 from medcoder.types import STAGES, Answer, Encoder, Match, Stage
 from medcoder.vectors import Vectors
@@ -80,9 +80,10 @@ class Normalizer:
             INDEX.terms.tsv, or that of the embedded index, which is terms.tsv in MEDCODER_HOME
         """
         if path is None:
-            from medcoder.normalize.shipped import default_index, default_terms
+            from medcoder.bundled.graph import bundled_terms
+            from medcoder.normalize.build import bundled_index
 
-            path, terms = default_index(progress), terms or default_terms()
+            path, terms = bundled_index(progress), terms or bundled_terms()
         path = Path(path).expanduser()
         meta, kg, vectors = open_parts(path)
         custom = Path(terms).expanduser() if terms is not None else None

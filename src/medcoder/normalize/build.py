@@ -6,6 +6,7 @@ vectors are linked into it where the file system can do that, and copied where i
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -17,20 +18,21 @@ from typing import Any, Literal
 import numpy as np
 
 from medcoder.artefact import check_free, create, fingerprint, open_artefact, write_json
-from medcoder.errors import ArtefactError
+from medcoder.bundled.graph import REMEDY, bundled_kg, home
+from medcoder.bundled.models import MODEL, bundled_calibration, bundled_model, bundled_vectors
+from medcoder.encode.onnx import OnnxEncoder
+from medcoder.errors import ArtefactError, UsageError
 from medcoder.index import INDEXES, build_index, choose, open_index
 from medcoder.kg import KG
 from medcoder.normalize.calibrate import Calibration
 from medcoder.normalize.candidates import Candidates, Fusion
+from medcoder.normalize.custom_terms import Overlay
 from medcoder.normalize.drawn import calibrate
 from medcoder.normalize.grams import Grams, build_grams
-from medcoder.normalize.overlay import Overlay
-from medcoder.runtime import shipped
-from medcoder.runtime.onnx import OnnxEncoder
 from medcoder.vectors import Vectors
 from medcoder.vectors.embed import embed
 from medcoder.vectors.plan import row_texts
-from medcoder.vectors.seed import Known
+from medcoder.vectors.seed import Known, open_seed
 
 KIND = "index"
 VERSION = 2
@@ -60,7 +62,7 @@ def build(
     vectors: of this graph by this encoder; made here if not given, and resumed if interrupted
     known: vectors by this encoder that spare encoding the strings in them
     calibration: a file of an index of the same graph and encoder, instead of fitting one. Where
-        hardly a concept has a second term to hide, a shipped model takes that of the embedded
+        hardly a concept has a second term to hide, a bundled model takes that of the embedded
         graph: how sure to be of a synonym cannot be learnt from a list of single names
     """
     path = Path(path).absolute()
@@ -69,7 +71,7 @@ def build(
     check_free(path, kind=KIND, overwrite=overwrite)
     calibrated: Calibrated = "graph" if calibration is None else "given"
     if calibration is None and np.count_nonzero(np.diff(kg.terms.first) > 1) < _SYNONYMS:
-        calibration = shipped_calibration(encoder.fingerprint)
+        calibration = bundled_calibration(encoder.fingerprint)
         calibrated = "graph" if calibration is None else "embedded graph"
     if calibration is not None:
         read_calibration(calibration)
@@ -115,13 +117,53 @@ def build(
         shutil.rmtree(unfinished)
 
 
-def shipped_calibration(encoder: str) -> Path | None:
-    """That of a shipped model and the embedded graph, by the fingerprint of the encoder."""
-    for name, folder in shipped().items():
-        file = folder.parent / f"{name}.open.calibration.json"
-        if file.exists() and fingerprint(folder, kind="encoder") == encoder:
-            return file
-    return None
+def bundled_index(progress: Progress | None = None) -> Path:
+    """The index of the bundled graph; the first call builds it, in some ten seconds."""
+    folder = bundled_model()
+    graph = bundled_kg(progress)
+    path = home() / f"{graph.stem}-{MODEL}-{VERSION}-{_bundled_key(folder)}.index"
+    if not path.exists():
+        try:
+            _build_bundled(path, graph, folder, progress)
+        except (OSError, UsageError) as error:
+            if path.exists():  # another process was faster
+                return path
+            if isinstance(error, UsageError):
+                raise
+            reason = error.strerror or error
+            raise UsageError(f"cannot keep an index in {home()} ({reason}). {REMEDY}") from error
+    return path
+
+
+def _bundled_key(folder: Path) -> str:
+    """What of a bundled model the index is made of: the encoder and its calibration."""
+    encoder = fingerprint(folder, kind="encoder")
+    calibration = bundled_calibration(encoder)
+    digest = hashlib.blake2b(encoder.encode(), digest_size=6)
+    digest.update(calibration.read_bytes() if calibration else b"")
+    return digest.hexdigest()
+
+
+def _build_bundled(path: Path, graph: Path, folder: Path, progress: Progress | None) -> None:
+    seed = bundled_vectors()
+    kg, encoder = KG.open(graph), OnnxEncoder.load(folder)
+    # Of this process alone: on a fresh machine, several may start at once.
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.vectors")
+    known = [open_seed(seed)] if seed.exists() else []
+    try:
+        vectors = embed(kg, encoder, unfinished, known=known, progress=progress)
+        build(
+            kg,
+            encoder,
+            path,
+            kind="exact",
+            vectors=vectors,
+            calibration=bundled_calibration(encoder.fingerprint),
+            progress=progress,
+        )
+    finally:
+        for left in (unfinished, unfinished.with_name(f".{unfinished.name}.embedding")):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def open_parts(path: Path) -> tuple[dict[str, Any], KG, Vectors]:

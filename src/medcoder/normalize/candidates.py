@@ -14,9 +14,9 @@ from medcoder.index import RowIndex
 from medcoder.kg import KG
 from medcoder.normalize.batch import Batch, Embed, Floats, Scored, parts
 from medcoder.normalize.custom import custom_mask, custom_slips, with_custom
+from medcoder.normalize.custom_terms import Overlay
 from medcoder.normalize.fusion import Candidate, Fusion, Search
 from medcoder.normalize.grams import Grams
-from medcoder.normalize.overlay import Overlay
 from medcoder.normalize.owners import Owners
 from medcoder.normalize.pairs import Flags, Ints, Pairs, enough
 from medcoder.text import fold

@@ -8,9 +8,9 @@ import numpy as np
 
 from medcoder.index import Mask
 from medcoder.normalize.batch import Batch, Floats, Scored
+from medcoder.normalize.custom_terms import Overlay
 from medcoder.normalize.filters import Allowed
 from medcoder.normalize.grams import Grams
-from medcoder.normalize.overlay import Overlay
 from medcoder.text import fold
 
 Row = tuple[int, int, int, bool, float, float, float, bool]  # of `Scored`

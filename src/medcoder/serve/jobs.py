@@ -18,9 +18,9 @@ from typing import Any, Literal
 
 from medcoder.artefact import disk_full
 from medcoder.errors import InputError, MedcoderError
+from medcoder.files import replacing
 from medcoder.mapping import map_table
 from medcoder.mapping.deciding import now
-from medcoder.mapping.files import replacing
 from medcoder.mapping.mapper import Mapper
 from medcoder.mapping.store import FILE
 from medcoder.serve.refusals import Refused, of_input, of_library

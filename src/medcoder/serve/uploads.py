@@ -18,10 +18,10 @@ from typing import IO, Any, NamedTuple
 
 from medcoder.artefact import disk_full
 from medcoder.errors import InputError, MedcoderError
-from medcoder.mapping.files import replacing
-from medcoder.mapping.tables import TABLES, Reading, Table, open_table
+from medcoder.files import replacing
 from medcoder.serve.refusals import Refused, of_input
 from medcoder.serve.settings import Settings
+from medcoder.tables import TABLES, Reading, Table, open_table
 
 PREVIEW = 8  # rows
 _SHOWN = 200  # characters of a cell

@@ -8,8 +8,8 @@ import signal
 import sys
 from pathlib import Path
 
-from medcoder.config import load
 from medcoder.errors import MedcoderError, UsageError
+from medcoder.train.config import load
 from medcoder.train.processes import join, leave
 from medcoder.train.run import open_run, speaking
 

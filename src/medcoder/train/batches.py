@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from medcoder.config import TrainConfig
-from medcoder.sampling import Batch, TokenStore, TripletSampler
+from medcoder.train.config import TrainConfig
+from medcoder.train.sampler import Batch, TripletSampler
 from medcoder.train.step import Inputs
 from medcoder.train.teachers import Teacher
+from medcoder.train.tokens import TokenStore
 
 Array = npt.NDArray[Any]
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from medcoder.config import TrainConfig
 from medcoder.errors import MissingExtra, NonFiniteLoss
 from medcoder.train.batches import Prepared
+from medcoder.train.config import TrainConfig
 from medcoder.train.objective import NAMES
 from medcoder.train.state import State
 

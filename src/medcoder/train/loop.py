@@ -12,13 +12,12 @@ import numpy.typing as npt
 import torch
 
 from medcoder.artefact import disk_full, sweep
-from medcoder.config import TrainConfig, to_toml
 from medcoder.errors import UsageError
 from medcoder.kg import KG
 from medcoder.model.encoder import TransformerEncoder
 from medcoder.prefetch import prefetch
-from medcoder.sampling import TokenStore
 from medcoder.train.batches import Prepared, prepare
+from medcoder.train.config import TrainConfig, to_toml
 from medcoder.train.interrupts import held
 from medcoder.train.log import Log, Progress, crosses, cut
 from medcoder.train.processes import join, share, wait
@@ -33,6 +32,7 @@ from medcoder.train.setup import (
 )
 from medcoder.train.state import State, load_checkpoint, save_checkpoint, save_model
 from medcoder.train.teachers import Teacher
+from medcoder.train.tokens import TokenStore
 from medcoder.train.update import new_state, update
 
 Evaluate = Callable[[TransformerEncoder], dict[str, float]]  # "score" chooses the best model

@@ -11,10 +11,10 @@ from torch import Tensor
 from torch.distributed.nn.functional import all_gather
 from torch.nn.functional import normalize
 
-from medcoder.config import LossConfig, TrainConfig
 from medcoder.model.losses import LOSSES
 from medcoder.model.losses.multi_similarity import mine
 from medcoder.model.relation import RELATIONS
+from medcoder.train.config import LossConfig, TrainConfig
 
 # What a step reports: losses, and hard pairs per anchor of the term-term loss.
 NAMES = ("loss", "term", "relation", "teachers", "positives", "negatives")

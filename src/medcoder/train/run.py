@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy.typing as npt
 
-from medcoder.config import TrainConfig
 from medcoder.errors import ArtefactError, InputError, UsageError
 from medcoder.kg import KG
 from medcoder.model.encoder import TransformerEncoder
-from medcoder.sampling import TokenStore, tokenize_kg
 from medcoder.text import language_in, language_tag
+from medcoder.train.config import TrainConfig
 from medcoder.train.extra import Extra, read_extra
 from medcoder.train.loop import train
 from medcoder.train.models import load_encoder
@@ -22,6 +21,7 @@ from medcoder.train.nearest import Doing, accuracy, hard_negatives, read_queries
 from medcoder.train.processes import join, wait
 from medcoder.train.setup import check_options, check_relations
 from medcoder.train.teachers import Teacher, open_teacher
+from medcoder.train.tokens import TokenStore, tokenize_kg
 
 Array = npt.NDArray[Any]
 MOST_UNKNOWN = 0.05  # share of unknown tokens that a language may have

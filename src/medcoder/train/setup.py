@@ -11,15 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from medcoder import __version__
-from medcoder.config import TrainConfig
 from medcoder.errors import InputError, UsageError
 from medcoder.kg import KG
 from medcoder.model.encoder import TransformerEncoder
-from medcoder.sampling import TokenStore, TripletSampler
+from medcoder.train.config import TrainConfig
 from medcoder.train.objective import Objective
+from medcoder.train.sampler import TripletSampler
 from medcoder.train.state import State
 from medcoder.train.step import Step
 from medcoder.train.teachers import Teacher
+from medcoder.train.tokens import TokenStore
 
 
 def check_options(config: TrainConfig, processes: int, *, hard: bool, extra: bool) -> None:

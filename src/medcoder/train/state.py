@@ -18,11 +18,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from medcoder.artefact import create, open_artefact
-from medcoder.config import TrainConfig, to_toml
 from medcoder.errors import ArtefactError
 from medcoder.model.encoder import TransformerEncoder
 from medcoder.model.save import save_encoder
 from medcoder.model.table import LazyTable
+from medcoder.train.config import TrainConfig, to_toml
 from medcoder.train.models import no_bars
 
 Array = npt.NDArray[Any]

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from medcoder.encode import exported
+from medcoder.encode import load_encoder as load_exported
 from medcoder.errors import InputError, MissingExtra, UsageError
 from medcoder.kg import KG
-from medcoder.runtime import exported
-from medcoder.runtime import load_encoder as load_exported
 from medcoder.text import language_in, language_tag
 from medcoder.train.extra import Extra
 from medcoder.train.models import load_encoder

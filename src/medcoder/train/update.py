@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 
-from medcoder.config import TrainConfig
 from medcoder.kg import KG
 from medcoder.model.encoder import TransformerEncoder
 from medcoder.model.relation import RELATIONS
 from medcoder.model.table import LazyTable
 from medcoder.train.batches import Prepared
+from medcoder.train.config import TrainConfig
 from medcoder.train.state import State
 
 

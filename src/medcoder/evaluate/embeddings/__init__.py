@@ -20,7 +20,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from medcoder import runtime  # whose `exported` a file here would hide
+from medcoder import encode  # whose `exported` a file here would hide
 from medcoder.errors import UsageError
 from medcoder.evaluate import EMBEDDINGS
 from medcoder.evaluate.base import Embedding
@@ -52,7 +52,7 @@ def parse(spec: str) -> Spec:
         if kind not in EMBEDDINGS:
             EMBEDDINGS.load(kind)  # an error that names those that there are
     else:
-        kind, target = "exported" if runtime.exported(where) is not None else "contextual", where
+        kind, target = "exported" if encode.exported(where) is not None else "contextual", where
         if Path(target).expanduser().is_file():
             raise UsageError(
                 f"{target} is a file, and a model is a folder. "

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from medcoder.artefact import META
+from medcoder.bundled.models import bundled_models
+from medcoder.encode import exported, load_encoder
 from medcoder.errors import ArtefactError
 from medcoder.evaluate.base import Kind, Vectors
-from medcoder.runtime import exported, load_encoder, shipped
 from medcoder.types import Encoder
 
 _ABOUT = ("pooling", "max_length", "weights")  # what the folder says of itself
@@ -46,7 +47,7 @@ def load(target: str, *, name: str | None = None, threads: int | None = None) ->
     """A name of a shipped model, or an exported folder."""
     place = exported(target)
     if place is None:
-        known = ", ".join(shipped()) or "none"
+        known = ", ".join(bundled_models()) or "none"
         raise ArtefactError(
             f"{target} is not an exported encoder: it has no {META}. "
             f"Shipped are: {known}. Make one with medcoder export"

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 
 from medcoder.mapping.base import Mapping
-from medcoder.mapping.cells import safe
 from medcoder.mapping.store import Project
+from medcoder.tables.cells import safe
 from medcoder.text import clean
 
 Progress = Callable[[str, int, int], None]

@@ -10,10 +10,10 @@ import polars as pl
 
 from medcoder.errors import InputError, UsageError
 from medcoder.kg.codes import SEPARATOR, code_key, vocabulary_key
+from medcoder.kg.sources.rows import open_rows
 from medcoder.mapping.base import Target
 from medcoder.mapping.store import Project
 from medcoder.mapping.systems import system_of
-from medcoder.sources.rows import open_rows
 from medcoder.types import Code
 
 OMOP = "OMOP"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+from medcoder.files import replacing
 from medcoder.mapping.exports.columns import columns_of, values_of
 from medcoder.mapping.exports.common import HISTORY, Cells, Progress, rows
-from medcoder.mapping.files import replacing
 from medcoder.mapping.store import Project
 
 

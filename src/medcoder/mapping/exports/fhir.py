@@ -14,6 +14,7 @@ import uuid
 from pathlib import Path
 from typing import IO, Any
 
+from medcoder.files import replacing
 from medcoder.mapping.base import Mapping
 from medcoder.mapping.equivalence import TABLE
 from medcoder.mapping.exports.common import (
@@ -29,7 +30,6 @@ from medcoder.mapping.exports.common import (
     to_time,
     versions,
 )
-from medcoder.mapping.files import replacing
 from medcoder.mapping.store import Project
 from medcoder.mapping.systems import local, prefix_of, system_of, written_codes
 from medcoder.text import clean

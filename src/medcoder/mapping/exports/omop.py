@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+from medcoder.files import replacing
 from medcoder.mapping.exports.common import (
     Cells,
     Progress,
@@ -14,7 +15,6 @@ from medcoder.mapping.exports.common import (
     terms,
 )
 from medcoder.mapping.exports.concepts import concepts_for
-from medcoder.mapping.files import replacing
 from medcoder.mapping.store import Project
 
 COLUMNS = (

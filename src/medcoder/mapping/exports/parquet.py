@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from medcoder.files import replacing
 from medcoder.mapping.base import Mapping
 from medcoder.mapping.exports.columns import Columns, columns_of, values_of
 from medcoder.mapping.exports.common import HISTORY, Progress, rows
-from medcoder.mapping.files import replacing
 from medcoder.mapping.store import Project
 
 _BATCH = 10_000

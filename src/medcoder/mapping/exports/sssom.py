@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import quote
 
+from medcoder.files import replacing
 from medcoder.mapping.base import Candidate, Mapping
 from medcoder.mapping.equivalence import NO_TERM_FOUND, TABLE
 from medcoder.mapping.exports.common import (
@@ -30,7 +31,6 @@ from medcoder.mapping.exports.common import (
     to_time,
     versions,
 )
-from medcoder.mapping.files import replacing
 from medcoder.mapping.store import Project
 from medcoder.mapping.systems import System, curie, prefix_of, system_of, written_codes
 from medcoder.types import Code

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from medcoder.files import replacing
 from medcoder.mapping.base import Mapping, Target
 from medcoder.mapping.equivalence import TABLE
 from medcoder.mapping.exports.common import (
@@ -21,7 +22,6 @@ from medcoder.mapping.exports.common import (
     to_time,
 )
 from medcoder.mapping.exports.concepts import NONE, Concepts, concepts_for
-from medcoder.mapping.files import replacing
 from medcoder.mapping.store import Project
 
 SOURCE = ("sourceCode", "sourceName", "sourceFrequency", "sourceAutoAssignedConceptIds")

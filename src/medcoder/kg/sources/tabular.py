@@ -1,0 +1,247 @@
+"""Tables with named columns on disk: CSV, TSV and Parquet behind one interface.
+
+Every reader gives data frames of strings in which a null is an empty string, and turns damage
+into an error with its place. CSV follows RFC 4180: a quoted field may hold commas, doubled
+quotes and line ends. TSV has no quoting: quotes are part of the text.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from medcoder.errors import InputError
+from medcoder.kg.sources.rows import FAULTS, RowFile, check_encoding, check_file, fault, read_header
+
+SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
+CHUNK = 50_000  # rows of CSV a frame
+BATCH = 1 << 17  # rows of Parquet a frame
+_EXACT = 1 << 53  # whole numbers up to here survive in a 64-bit float
+# Old writers store strings as plain bytes.
+_TEXT = (pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary())
+
+
+class Rows(Protocol):
+    """A table on disk."""
+
+    path: Path
+    columns: list[str]
+    header: bool  # whether the first row of the file is the header
+    size: int
+    done: int
+
+    def read(self, keep: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """Data frames of the columns in `keep`, all strings, nulls as empty strings."""
+        ...
+
+
+def split_name(path: Path) -> tuple[str, str]:
+    """Stem and suffix of a table's name, or the whole name and "" for other files.
+
+    >>> split_name(Path("core_terms.csv.gz")), split_name(Path("notes.txt"))
+    (('core_terms', '.csv.gz'), ('notes.txt', ''))
+    """
+    for suffix in SUFFIXES:
+        if path.name.lower().endswith(suffix):
+            return path.name[: -len(suffix)], suffix
+    return path.name, ""
+
+
+def open_rows(path: Path) -> Rows:
+    """Open a table by its suffix."""
+    check_file(path)
+    suffix = split_name(path)[1]
+    if not suffix:
+        raise InputError(
+            "is no table that can be read",
+            file=path,
+            remedy=f"Save it with one of these suffixes: {', '.join(SUFFIXES)}",
+        )
+    if suffix == ".parquet":
+        return ParquetFile(path)
+    if suffix.startswith(".tsv"):
+        return RowFile(path, read_header(path, "\t"), separator="\t", header=True)
+    return CsvFile(path)
+
+
+class CsvFile:
+    """Comma-separated values with quoting, plain or gzipped."""
+
+    header = True
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.size = path.stat().st_size
+        self.columns = next(self._records(), [])
+        self.done = 0  # bytes of the file on disk taken in so far
+        if not self.columns:
+            raise InputError("the header is empty", file=path, row=1, remedy="Name the columns")
+        check_encoding(path, self.columns[0].encode())
+
+    def read(self, keep: Sequence[str]) -> Iterator[pl.DataFrame]:
+        self.done = 0
+        picked = [self.columns.index(name) for name in keep]
+        chunk: list[list[str]] = []
+        records = self._records()
+        next(records)
+        for record in records:
+            chunk.append([record[place] for place in picked])
+            if len(chunk) == CHUNK:
+                yield _frame(chunk, keep)
+                chunk = []
+        if chunk:
+            yield _frame(chunk, keep)
+
+    def _records(self, *, errors: str = "strict") -> Iterator[list[str]]:
+        """The header, then rows that have as many fields."""
+        row = width = 0
+        blank = False  # empty lines are fine at the end of the file only
+        try:
+            with self.path.open("rb") as raw:
+                stream: IO[bytes] = raw
+                if self.path.suffix.lower() == ".gz":
+                    stream = gzip.GzipFile(fileobj=raw, mode="rb")  # type: ignore[assignment]
+                text = io.TextIOWrapper(stream, "utf-8-sig", errors=errors, newline="")
+                for record in csv.reader(text, strict=True):
+                    row += 1
+                    width = width or len(record)
+                    if record and (blank or len(record) != width):
+                        self._wrong_fields(len(record), width, row - blank, blank=blank)
+                    blank = not record
+                    if row % 1000 == 1:
+                        self.done = raw.tell()
+                    if not blank:
+                        yield record
+                self.done = self.size
+        except UnicodeDecodeError as error:
+            self._find_bad_byte()
+            raise InputError("is not UTF-8", file=self.path) from error
+        except csv.Error as error:
+            raise InputError(
+                f"broken quoting: {error}",
+                file=self.path,
+                row=row + 1,
+                remedy="Close every quote and double those inside a quoted field, "
+                "or save the table as .tsv, which has no quoting",
+            ) from error
+        except FAULTS as error:
+            raise fault(self.path, error, row + 1) from error
+
+    def _wrong_fields(self, found: int, width: int, row: int, *, blank: bool) -> None:
+        what = "an empty row" if blank else f"{found} fields where {width} were expected"
+        raise InputError(
+            what,
+            file=self.path,
+            row=row,
+            remedy="Quote fields that hold commas, and check that the file is not cut off",
+        )
+
+    def _find_bad_byte(self) -> None:
+        """Raise an error for the first row with a byte that is not UTF-8."""
+        # Decoding runs ahead of the rows, so the row is found by a second, lenient pass, in
+        # which byte 0xNN stands as U+DCNN.
+        for row, record in enumerate(self._records(errors="surrogateescape"), 1):
+            for char in "".join(record):
+                if "\udc80" <= char <= "\udcff":
+                    raise InputError(
+                        f"byte 0x{ord(char) - 0xDC00:02x} is not UTF-8",
+                        file=self.path,
+                        row=row,
+                        remedy="Convert the file to UTF-8, or download it again",
+                    )
+
+
+def _frame(rows: list[list[str]], columns: Sequence[str]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")
+
+
+class ParquetFile:
+    """Apache Parquet, read in batches."""
+
+    header = False
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.size = path.stat().st_size
+        self.done = 0
+        try:
+            self.columns = list(pq.read_schema(path).names)
+        except (pa.ArrowException, OSError) as error:
+            raise self._damaged(error) from error
+
+    def read(self, keep: Sequence[str]) -> Iterator[pl.DataFrame]:
+        self.done = row = 0
+        try:
+            with pq.ParquetFile(self.path, page_checksum_verification=True) as file:
+                for batch in file.iter_batches(batch_size=BATCH, columns=list(keep)):
+                    data = {name: self._strings(batch, name, row) for name in keep}
+                    row += batch.num_rows
+                    self.done = self.size * row // max(file.metadata.num_rows, 1)
+                    yield pl.DataFrame(data)
+        except (pa.ArrowException, OSError) as error:
+            raise self._damaged(error, row + 1) from error
+        self.done = self.size
+
+    def _strings(self, batch: pa.RecordBatch, name: str, row: int) -> pl.Series:
+        """A column as text; `row` is the number of rows before the batch."""
+        column: Any = batch.column(name)
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        kind, of = column.type, pa.types
+        if of.is_floating(kind):
+            column = self._whole(column, name)
+        elif kind in _TEXT:
+            self._check_utf8(column, row)
+        elif not (of.is_integer(kind) or of.is_boolean(kind) or of.is_null(kind)):
+            raise InputError(
+                f"column {name!r} is of type {kind}, not text or whole numbers",
+                file=self.path,
+                remedy="Write it as text",
+            )
+        series = pl.Series(name, column.cast(pa.large_string()), dtype=pl.String)
+        return series.fill_null("")
+
+    def _whole(self, column: Any, name: str) -> Any:
+        """Whole numbers that stand as floats, as a column of integers with gaps often does."""
+        fits = pc.and_(pc.equal(column, pc.round(column)), pc.less(pc.abs(column), _EXACT))
+        if pc.all(fits, min_count=0).as_py():
+            return column.cast(pa.int64())
+        raise InputError(
+            f"column {name!r} is of type {column.type} and holds more than whole numbers",
+            file=self.path,
+            remedy="Write it as text: a float keeps 15 digits of an identifier",
+        )
+
+    def _check_utf8(self, column: Any, row: int) -> None:
+        try:
+            column.cast(pa.large_binary()).cast(pa.large_string())
+        except pa.ArrowInvalid:
+            for number, value in enumerate(column.cast(pa.large_binary()).to_pylist(), row + 1):
+                try:
+                    (value or b"").decode()
+                except UnicodeDecodeError as error:
+                    raise InputError(
+                        f"byte 0x{value[error.start]:02x} is not UTF-8",
+                        file=self.path,
+                        row=number,
+                        remedy="Write the file again from text in UTF-8",
+                    ) from error
+            raise
+
+    def _damaged(self, error: Exception, row: int | None = None) -> InputError:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        return InputError(
+            f"cannot be read as Parquet: {reason}",
+            file=self.path,
+            row=row,
+            remedy="Copy or download it again",
+        )

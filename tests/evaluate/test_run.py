@@ -1,0 +1,244 @@
+"""Runs: what they write, what they keep, what makes them run again."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medcoder.errors import InputError, UsageError
+from medcoder.evaluate import Prediction, add_scores, read_scores
+from medcoder.evaluate import run as running
+from medcoder.evaluate.predictions import predictions_file, read_predictions, write_predictions
+from medcoder.evaluate.run import run
+from medcoder.evaluate.seen import Seen
+from support.evaluated import First, Letters, linking_data, write_table
+
+
+@pytest.fixture
+def data(tmp_path):
+    linking_data(tmp_path / "data" / "cadec", "a|en|A|fold0_test", "b|en|A|fold1_test")
+    write_table(tmp_path / "data" / "mcsm" / "concepts.tsv", "concept|name|types", "1|a|T", "2|a|T")
+    return tmp_path / "data"
+
+
+def go(data, out, *systems, benches=("cadec",), **options):
+    options = {"pinned": False, "resamples": 20} | options
+    return list(run(systems or [Letters()], benches, data, out, **options))
+
+
+def states(outcomes):
+    return [outcome.state for outcome in outcomes]
+
+
+def test_scores_have_all_that_a_figure_rests_on(data, tmp_path):
+    [outcome] = go(data, tmp_path / "out")
+    stored = read_scores(tmp_path / "out")
+    assert outcome.state == "done"
+    assert stored == outcome.scores
+    first = stored[0]
+    assert (first.embedding, first.kind, first.bench) == ("letters", "word", "cadec")
+    assert (first.split, first.metric, first.value) == ("all", "acc@1", 0.5)
+    assert (first.n, first.coverage, first.model) == (2, 1.0, "letters-1")
+    assert first.low <= first.value <= first.high
+    assert first.settings["dimension"] == 4
+    assert (first.settings["seed"], first.settings["resamples"]) == (0, 20)
+    assert first.made.endswith("+00:00")
+    assert len({score.key for score in stored}) == len(stored) == 2
+
+
+def test_predictions_are_written(data, tmp_path):
+    go(data, tmp_path / "out")
+    found = read_predictions(predictions_file(tmp_path / "out", "letters", "cadec"))
+    assert [(each.query, each.split, each.gold) for each in found] == [
+        ("a", "fold0_test", "A"), ("b", "fold1_test", "A")
+    ]  # fmt: skip
+    assert found[1].concepts[0] == "B"
+
+
+def test_what_was_done_is_kept(data, tmp_path):
+    system = Letters()
+    assert states(go(data, tmp_path / "out", system)) == ["done"]
+    before = (tmp_path / "out" / "scores.jsonl").read_bytes()
+    runs = system.runs
+    again = go(data, tmp_path / "out", system)
+    assert states(again) == ["kept"]
+    assert again[0].scores == read_scores(tmp_path / "out")
+    assert system.runs == runs
+    assert (tmp_path / "out" / "scores.jsonl").read_bytes() == before
+
+
+def changed_model(data, options, monkeypatch):
+    options["systems"][0].fingerprint = "letters-2"
+
+
+def changed_settings(data, options, monkeypatch):
+    options["systems"][0].settings["dimension"] = 5
+
+
+def changed_data(data, options, monkeypatch):
+    write_table(data / "cadec" / "dictionary.tsv", "concept_id|term", "A|a")
+
+
+def changed_seed(data, options, monkeypatch):
+    options["seed"] = 1
+
+
+def changed_seen(data, options, monkeypatch):
+    options["seen"] = Seen([write_table(data / "seen.tsv", "term", "b")])
+
+
+def changed_protocol(data, options, monkeypatch):
+    monkeypatch.setattr(running, "PROTOCOL", 99)
+
+
+def forced(data, options, monkeypatch):
+    options["force"] = True
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        changed_model, changed_settings, changed_data, changed_seed, changed_seen,
+        changed_protocol, forced,
+    ],
+)  # fmt: skip
+def test_what_changed_is_run_again_and_replaced(change, data, tmp_path, monkeypatch):
+    options = {"systems": [Letters()]}
+    go(data, tmp_path / "out", *options["systems"])
+    change(data, options, monkeypatch)
+    systems = options.pop("systems")
+    [outcome] = go(data, tmp_path / "out", *systems, **options)
+    assert outcome.state == "done"
+    assert read_scores(tmp_path / "out") == outcome.scores  # replaced, not added
+
+
+def test_a_run_that_was_stopped_goes_on(data, tmp_path):
+    outcomes = run(
+        [Letters()], ["cadec", "mcsm"], data, tmp_path / "out", pinned=False, resamples=0
+    )
+    assert next(outcomes).bench == "cadec"
+    outcomes.close()  # as an interrupt would
+    assert [
+        (each.bench, each.state)
+        for each in go(data, tmp_path / "out", benches=("cadec", "mcsm"), resamples=0)
+    ] == [("cadec", "kept"), ("mcsm", "done")]
+
+
+def test_a_bench_that_fails_leaves_no_scores(data, tmp_path):
+    class Broken(Letters):
+        def embed(self, texts, *, ids=None, corpus=None):
+            raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError):
+        go(data, tmp_path / "out", Broken())
+    assert read_scores(tmp_path / "out") == []
+
+
+def test_a_model_that_fails_on_a_bench_does_not_stop_the_others(data, tmp_path):
+    class Unable(Letters):
+        def embed(self, texts, *, ids=None, corpus=None):
+            raise UsageError("cannot do that")
+
+    outcomes = go(data, tmp_path / "out", Unable(name="unable"), Letters())
+    assert states(outcomes) == ["failed", "done"]
+    assert str(outcomes[0].error) == "cannot do that"
+    assert {score.embedding for score in read_scores(tmp_path / "out")} == {"letters"}
+
+
+def test_data_is_checked_before_anything_is_run(data, tmp_path):
+    system = Letters()
+    with pytest.raises(InputError, match=r"queries\.tsv"):
+        go(data, tmp_path / "out", system, benches=("cadec", "psytar"))
+    assert system.runs == 0
+    with pytest.raises(InputError, match="are for 10,795"):
+        go(data, tmp_path / "out", pinned=True)
+
+
+def test_systems_side_by_side(data, tmp_path):
+    outcomes = go(data, tmp_path / "out", Letters(), First(), benches=("cadec", "mcsm"))
+    assert [(each.system, each.bench, each.state) for each in outcomes] == [
+        ("letters", "cadec", "done"), ("letters", "mcsm", "done"),
+        ("first", "cadec", "done"), ("first", "mcsm", "not for it"),
+    ]  # fmt: skip
+    assert {score.embedding for score in read_scores(tmp_path / "out")} == {"letters", "first"}
+
+
+def test_two_models_of_one_name_are_an_error(data, tmp_path):
+    other = Letters()
+    other.fingerprint = "other"
+    with pytest.raises(UsageError, match="two models are called 'letters'"):
+        go(data, tmp_path / "out", Letters(), other)
+
+
+def test_progress_says_which_model_and_bench(data, tmp_path):
+    steps = []
+    go(data, tmp_path / "out", progress=lambda *step: steps.append(step))
+    assert ("letters, cadec: ranking", 2, 2) in steps
+
+
+def test_a_run_is_the_same_every_time(data, tmp_path):
+    first, second = (go(data, tmp_path / name)[0].scores for name in ("one", "two"))
+    plain = [replace(score, seconds=0.0, made="") for score in first]
+    assert plain == [replace(score, seconds=0.0, made="") for score in second]
+
+
+# Files
+
+
+def score(data, tmp_path, **changes):
+    return replace(go(data, tmp_path / "made")[0].scores[0], **changes)
+
+
+def test_scores_of_a_bench_are_replaced_as_a_whole(data, tmp_path):
+    one = score(data, tmp_path)
+    file = tmp_path / "s" / "scores.jsonl"
+    add_scores(file, [one, replace(one, split="old"), replace(one, bench="mcsm")])
+    add_scores(file, [replace(one, value=0.75)])
+    assert [(each.bench, each.split, each.value) for each in read_scores(file)] == [
+        ("mcsm", "all", 0.5), ("cadec", "all", 0.75)
+    ]  # fmt: skip
+    assert [entry.name for entry in file.parent.iterdir() if entry.suffix == ".jsonl"] == [
+        "scores.jsonl"
+    ]
+
+
+def test_a_bad_line_of_scores(tmp_path):
+    file = tmp_path / "scores.jsonl"
+    file.write_text('\n{"embedding": "x"}\n', encoding="utf-8")
+    with pytest.raises(InputError, match=r"scores\.jsonl, row 2: it is not a line of scores"):
+        read_scores(file)
+    assert read_scores(tmp_path / "none") == []
+
+
+TEXTS = st.text(alphabet=st.characters(codec="utf-8"), max_size=6)
+PREDICTIONS = st.builds(
+    Prediction,
+    query=TEXTS, language=TEXTS, split=TEXTS, gold=TEXTS, gold_names=TEXTS,
+    concepts=st.lists(TEXTS, max_size=2).map(tuple), names=st.lists(TEXTS, max_size=2).map(tuple),
+    scores=st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=2).map(tuple),
+    seen=st.booleans(),
+)  # fmt: skip
+
+
+@given(st.lists(PREDICTIONS, max_size=4))
+def test_predictions_come_back_as_they_were(tmp_path_factory, predictions):
+    file = tmp_path_factory.getbasetemp() / "predictions" / "x.jsonl"
+    write_predictions(file, predictions)
+    assert read_predictions(file) == predictions
+
+
+def test_names_that_are_no_file_names(tmp_path):
+    file = predictions_file(tmp_path, "../a/b: c?", "cadec")
+    assert file.relative_to(tmp_path).parts == ("predictions", "_a_b_ c_", "cadec.jsonl")
+    assert predictions_file(tmp_path, "..", "cadec").parent.name == "_"
+
+
+def test_bad_predictions(tmp_path):
+    file = tmp_path / "x.jsonl"
+    with pytest.raises(InputError, match="no predictions"):
+        read_predictions(file)
+    file.write_text(json.dumps({"query": "a"}) + "\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"x\.jsonl, row 1: it is not a prediction"):
+        read_predictions(file)

@@ -1,0 +1,137 @@
+"""What people type or upload is in no log, no metric and no error; nothing leaves the machine."""
+
+import logging
+import socket
+
+import pytest
+
+from medcoder import Normalizer
+from medcoder.serve.refusals import plain
+from medcoder.serve.security import HEADERS
+from medcoder.serve.watch import told
+from support.served import client, finished, made, map_it, upload
+
+SECRET = "janedoe1970"
+TABLE = f"text,n,{SECRET}\n{SECRET},1,{SECRET}\nfever,{SECRET},x\n".encode()
+
+
+@pytest.fixture
+def rest(many_index, tmp_path):
+    with client(made(many_index, tmp_path / "serve")) as found:
+        yield found
+
+
+def requests(rest, project):
+    """Everything that could go wrong, with the secret in it."""
+    yield rest.post("/v1/normalize", json={"texts": [SECRET]})
+    yield rest.post("/v1/normalize", json={"texts": [SECRET * 500]})
+    yield rest.post("/v1/normalize", json={"texts": SECRET})
+    yield rest.post("/v1/normalize", json={"texts": [], SECRET: SECRET})
+    yield rest.post("/v1/normalize", json={"texts": [], "top": SECRET})
+    yield rest.post("/v1/normalize", json=[SECRET])
+    for kind in ("types", "vocabularies", "languages"):
+        yield rest.post("/v1/normalize", json={"texts": ["x"], kind: [SECRET]})
+        yield rest.get("/v1/search", params={"q": SECRET, kind: SECRET})
+    raw = {"content-type": "application/json"}
+    yield rest.post("/v1/normalize", content=f'{{"texts": ["{SECRET}', headers=raw)
+    yield rest.post("/v1/normalize", content=f'{{"texts": ["{SECRET}\\ud800"]}}', headers=raw)
+    yield rest.post("/v1/normalize", content=SECRET, headers={"content-type": SECRET})
+    yield rest.post("/v1/embed", json={"texts": [1, SECRET, {}]})
+    yield rest.get("/v1/search", params={"q": SECRET})
+    yield rest.get("/v1/search", params={"q": SECRET, "top": SECRET})
+    yield rest.get("/v1/search", params={SECRET: SECRET})
+    for place in ("concepts/X", "concepts/X/neighbours", "jobs/X", "projects/X", "X", "X?q=X"):
+        yield rest.get(f"/v1/{place}".replace("X", SECRET))
+    yield rest.get(f"/{SECRET}")
+    yield rest.request(SECRET.upper(), "/v1/normalize")
+    yield upload(rest, TABLE, f"{SECRET}.exe")
+    yield upload(rest, SECRET.encode(), f"{SECRET}.xlsx")
+    yield upload(rest, b'"' + SECRET.encode(), "x.csv")
+    yield upload(rest, TABLE, "x.csv", encoding=SECRET)
+    path = f"/v1/projects/{project}"
+    yield rest.get(f"{path}/terms", params={"q": SECRET, "status": SECRET})
+    yield rest.get(f"{path}/exports/{SECRET}")
+    yield rest.get(f"{path}/exports/csv", params={"url": SECRET})
+    yield rest.post(f"{path}/terms/1/decision", json={"concept": SECRET, "who": SECRET})
+    yield rest.post(f"{path}/terms/{SECRET}/decision", json={"concept": None, "who": "x"})
+    yield rest.post(
+        f"{path}/terms/1/decision", json={"concept": None, "equivalence": SECRET, "who": "x"}
+    )
+    yield rest.post(f"{path}/undo", json={"who": SECRET})
+    sent = upload(rest, TABLE, "x.csv").json()["upload"]
+    for change in ({"column": SECRET * 2}, {"context": {SECRET: SECRET}}, {"upload": SECRET},
+                   {"vocabularies": [SECRET]}, {"precision": SECRET}):  # fmt: skip
+        yield rest.post("/v1/map", json={"upload": sent, "column": "text"} | change)
+    job = rest.post("/v1/map", json={"upload": sent, "column": "text", "count": "n"}).json()
+    failed = finished(rest, job["id"])
+    assert failed["state"] == "failed"
+    assert SECRET not in str(failed)
+
+
+def test_nothing_that_was_sent_is_repeated(rest, caplog, capfd, tmp_path):
+    caplog.set_level(logging.DEBUG)
+    project = map_it(rest)
+    bad = 0
+    for answer in requests(rest, project):
+        if answer.status_code >= 400:
+            bad += 1
+            said = f"{answer.text} {answer.headers}".lower()
+            assert SECRET not in said, (answer.request.url, said)
+            assert str(tmp_path) not in said
+            assert "traceback" not in said
+            assert answer.json()["error"]["message"]
+    assert bad > 25
+    ours = [one for one in caplog.records if not one.name.startswith("httpx")]
+    assert any(one.getMessage().startswith("POST /v1/normalize 200") for one in ours)
+    logged = "\n".join(f"{one.getMessage()} {one.exc_text}" for one in ours)
+    assert SECRET not in logged.lower()
+    assert SECRET not in "".join(capfd.readouterr()).lower()
+    assert SECRET not in rest.get("/metrics").text.lower()
+
+
+def test_a_failure_tells_where_and_not_what(rest, caplog, monkeypatch):
+    caplog.set_level(logging.DEBUG)
+
+    def fail(self, texts, **options):
+        raise KeyError(texts[0])
+
+    monkeypatch.setattr(Normalizer, "normalize_many", fail)
+    answer = rest.post("/v1/normalize", json={"texts": [SECRET]})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal")
+    assert SECRET not in answer.text
+    assert {name: answer.headers[name] for name in HEADERS} == HEADERS
+    assert answer.headers["cache-control"] == "no-store"
+    logged = [one.getMessage() for one in caplog.records if one.name == "medcoder.serve"]
+    assert any("KeyError at" in line and "fail:" in line for line in logged)
+    assert SECRET not in "\n".join(logged)
+    assert not any(one.exc_info for one in caplog.records if one.name == "medcoder.serve")
+
+
+def test_words_of_a_failure():
+    try:
+        raise ValueError(SECRET)
+    except ValueError as error:
+        assert told(error).startswith("ValueError at test_words_of_a_failure:")
+    said = plain(f"no 'it\\'s {SECRET}' or \"{SECRET}\" in /home/{SECRET}/x, C:\\{SECRET}\\y")
+    assert SECRET not in said
+
+
+def test_no_connection_goes_out(many_index, tmp_path, monkeypatch):
+    tried = []
+
+    def connect(self, address):
+        tried.append(address)
+        raise OSError("no network here")
+
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    monkeypatch.setattr(socket.socket, "connect_ex", connect)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *rest, **more: tried.append(rest))
+    with client(made(many_index, tmp_path)) as rest:
+        project = map_it(rest)
+        for answer in requests(rest, project):
+            answer.read()
+        for format in ("csv", "fhir", "sssom", "parquet", "xlsx"):
+            assert rest.get(f"/v1/projects/{project}/exports/{format}").status_code == 200
+        for path in ("/", "/docs", "/metrics", "/v1/filters", "/v1/concepts/C001/neighbours"):
+            assert rest.get(path).status_code == 200
+    assert tried == []
