@@ -18,10 +18,10 @@ import numpy as np
 import polars as pl
 from prepare import LAY, NOTE, PARALLEL, TYPO
 from relations import BETWEEN
-from tables import read
 from vocabulary import ENGLISH_WORDS
 
 from medcoder.text import fold
+from tables import read
 
 ENGLISH = ("en", NOTE, f"{TYPO}en")
 NAMES, NAMES_ASKED, NAMES_SPOKEN = 1, 2, 4  # of a concept: English alone, other languages, ours

@@ -14,10 +14,10 @@ import argparse
 from pathlib import Path
 
 from relations import BETWEEN
-from tables import VARIANT, lay_files, read, write
 
 from medcoder import KG
 from medcoder.text import fold
+from tables import VARIANT, lay_files, read, write
 
 
 def main() -> None:

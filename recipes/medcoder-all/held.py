@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 from ask import english_names, preferred
-from tables import read
 
 from medcoder.encode import exported
 from medcoder.encode import load_encoder as load_exported
 from medcoder.text import fold
 from medcoder.train.models import load_encoder
+from tables import read
 
 Encode = Callable[[list[str]], np.ndarray]
 FIRST = 5

@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
-from tables import read
 
 from medcoder.encode import exported
 from medcoder.encode import load_encoder as load_exported
 from medcoder.text import fold
 from medcoder.train.models import load_encoder
+from tables import read
 
 TOP = 100  # terms among which three concepts are looked for
 RESAMPLES = 1000

@@ -16,13 +16,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from styles import styled
-from tables import Phrase, Row, read, read_lay, read_parallel, write
 
 from medcoder import KG
 from medcoder.kg.build import build_kg
 from medcoder.kg.sources import open_source
 from medcoder.normalize.drawn import misspell
 from medcoder.text import fold
+from tables import Phrase, Row, read, read_lay, read_parallel, write
 
 HERE = Path(__file__).parent
 COLUMNS = ["concept_id", "term", "lang", "source"]

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from tables import read
 
 from medcoder.text import fold
+from tables import read
 
 Array = npt.NDArray[Any]
 BETWEEN = " | "  # the items of a field

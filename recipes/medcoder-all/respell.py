@@ -30,12 +30,12 @@ from pathlib import Path
 
 import polars as pl
 import torch
-from tables import read
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 from vocabulary import ENGLISH_WORDS, EXTRA_REPEATS, SPECIAL, in_order
 
 from medcoder.model.encoder import TransformerEncoder
 from medcoder.model.save import save_encoder
+from tables import read
 
 MARKER = "\u2e80"  # no text has it
 MINILM = 30_522  # pieces that come first, and stay

@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 from prepare import NOTE
 from styles import HEADS, TAILS
+
 from tables import read
 
 CONCEPTS = 9_000  # with two names or more, whose names are asked with tails

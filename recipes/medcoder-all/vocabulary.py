@@ -29,9 +29,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 import torch
 from prepare import ANY, NOTE, TYPO
-from tables import read
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 from transformers import AutoModel, AutoTokenizer
+
+from tables import read
 
 if TYPE_CHECKING:
     from use import Use

@@ -20,10 +20,11 @@ import numpy as np
 import polars as pl
 import torch
 from prepare import COLUMNS, take
-from tables import read_lay, read_parallel
 from teachers import SPOKEN
 from use import Use
 from wordfreq import zipf_frequency
+
+from tables import read_lay, read_parallel
 
 NEAREST = 20  # English words that are looked at, and the surroundings of a word
 ALIKE = 0.62  # least cosine

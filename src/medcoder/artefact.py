@@ -8,8 +8,6 @@ content and those of its parents.
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import glob
 import hashlib
 import json
@@ -21,10 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from medcoder.errors import ArtefactError, DiskFull, UsageError
+from medcoder.errors import ArtefactError, UsageError
+from medcoder.files import disk_full, sync, write_json
 
 META = "meta.json"
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _UNDER_WAY: set[Path] = set()  # directories that this process is writing now
 
 
@@ -75,14 +73,14 @@ def create(
             }
             write_json(draft.path / META, made)
             for entry in draft.path.rglob("*"):
-                _sync(entry)
-            _sync(draft.path)
+                sync(entry)
+            sync(draft.path)
             check_free(path, kind=kind, overwrite=overwrite)  # others may have come before
             if path.exists():
                 path.rename(old)
             draft.path.rename(path)
             shutil.rmtree(old, ignore_errors=True)
-            _sync(path.parent)
+            sync(path.parent)
     except BaseException:
         if old.exists() and not path.exists():
             old.rename(path)
@@ -120,18 +118,6 @@ def read_meta(path: Path, *, kind: str) -> dict[str, Any]:
     return meta
 
 
-@contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Whoever else wants to change a file of the folder under this lock waits."""
-    folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
-
-
 def fingerprint(path: Path, *, kind: str) -> str:
     """What identifies the content of an artefact, wherever it lies and whenever it was made."""
     value: str = read_meta(path, kind=kind)["fingerprint"]
@@ -145,30 +131,6 @@ def verify(path: Path, *, kind: str) -> None:
     for name, entry in meta["files"].items():
         if _digest(Path(path) / name) != entry["blake2b"]:
             raise ArtefactError(f"{Path(path) / name} was changed or damaged. Build it again")
-
-
-def write_json(path: Path, value: object) -> None:
-    """Write a small JSON file so that readers see the old one or the new one, never half."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    partial.write_text(json.dumps(value, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    _sync(partial)
-    partial.replace(path)
-
-
-@contextlib.contextmanager
-def disk_full(path: Path, *, kept: str = "Nothing was kept of it") -> Iterator[None]:
-    """Turn "no space left on device" into an error that says where and how much is left."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in _NO_ROOM:
-            raise
-        place = next(parent for parent in [path, *path.parents] if parent.exists())
-        free = shutil.disk_usage(place).free / 1e9
-        raise DiskFull(
-            f"no room left to write {path} ({free:.2f} GB free, {error.strerror}). "
-            f"{kept}. Free some space, or write to another disk"
-        ) from error
 
 
 def _a(kind: str) -> str:
@@ -211,14 +173,6 @@ def _digest(file: Path) -> str:
         while block := stream.read(1 << 22):
             digest.update(block)
     return digest.hexdigest()
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def check_free(path: Path, *, kind: str, overwrite: bool) -> None:

@@ -11,18 +11,57 @@ MedcoderError                   exit code 1
 ├── NonFiniteLoss               6   training diverged
 └── StaleDecision               7   somebody else decided meanwhile
 
-The command line prints the message and exits with the code.
+An error has parts. The command line prints them together and exits with the code; the service
+shows `what` alone, because the other parts may quote what somebody typed or stored.
 """
 
 from __future__ import annotations
 
 from os import PathLike
+from typing import Any
 
 
 class MedcoderError(Exception):
-    """Root of the tree: catch this to catch them all."""
+    """Root of the tree: catch this to catch them all.
+
+    what: what went wrong, in words that are the same for every user: no path, no cell, no query
+    where: the file, the row or the setting
+    values: what was found there; several are separated by commas
+    remedy: what to do about it
+
+    >>> print(MedcoderError("not a number", where="a.csv, row 2", values="'x'", remedy="Mend it"))
+    a.csv, row 2: not a number: 'x'. Mend it
+    """
 
     exit_code = 1
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str | PathLike[str] | None = None,
+        values: object = None,
+        remedy: str | None = None,
+    ) -> None:
+        self.what = what
+        self.where = None if where is None else str(where)
+        self.values = values
+        self.remedy = remedy
+        message = f"{self.where}: {what}" if self.where else what
+        if values is not None:
+            several = isinstance(values, (list, tuple))
+            message += f": {', '.join(map(str, values)) if several else values}"  # type: ignore[call-overload]
+        super().__init__(f"{message}. {remedy}" if remedy else message)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """So that an error that another process raised keeps its parts, whatever made it."""
+        return _again, (type(self), self.args, self.__dict__)
+
+
+def _again(kind: type[MedcoderError], args: tuple[Any, ...], parts: dict[str, Any]) -> Any:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(parts)
+    return error
 
 
 class UsageError(MedcoderError):
@@ -40,7 +79,7 @@ class MissingExtra(UsageError):
 
 
 class InputError(MedcoderError):
-    """Bad data, with its place and a remedy."""
+    """Bad data. Its place is a file, a row of it, or both; or `where` says it in words."""
 
     exit_code = 3
 
@@ -50,17 +89,16 @@ class InputError(MedcoderError):
         *,
         file: str | PathLike[str] | None = None,
         row: int | None = None,
+        where: str | PathLike[str] | None = None,
+        values: object = None,
         remedy: str | None = None,
     ) -> None:
-        self.what = what
         self.file = None if file is None else str(file)
         self.row = row
-        self.remedy = remedy
-        place = self.file or ""
-        if row is not None:
-            place += f"{', ' if place else ''}row {row:,}"
-        message = f"{place}: {what}" if place else what
-        super().__init__(f"{message}. {remedy}" if remedy else message)
+        places = [self.file, None if where is None else str(where)]
+        places += [None if row is None else f"row {row:,}"]
+        place = ", ".join(filter(None, places))
+        super().__init__(what, where=place or None, values=values, remedy=remedy)
 
 
 class ArtefactError(MedcoderError):
@@ -80,7 +118,7 @@ class DiskFull(MedcoderError):
 
 
 class NonFiniteLoss(MedcoderError):
-    """Training diverged: the loss is no number any more."""
+    """Training diverged: the loss is not a number any more."""
 
     exit_code = 6
 
@@ -95,8 +133,17 @@ class StaleDecision(MedcoderError):
     exit_code = 7
 
     def __init__(
-        self, message: str, *, expected: int, found: int, mine: object = None, theirs: object = None
+        self,
+        what: str,
+        *,
+        expected: int,
+        found: int,
+        mine: object = None,
+        theirs: object = None,
+        where: str | PathLike[str] | None = None,
+        values: object = None,
+        remedy: str | None = None,
     ) -> None:
-        super().__init__(message)
+        super().__init__(what, where=where, values=values, remedy=remedy)
         self.expected, self.found = expected, found
         self.mine, self.theirs = mine, theirs

@@ -1,14 +1,20 @@
-"""Single files that appear whole or not at all."""
+"""Files that appear whole or not at all, and locks between processes."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from medcoder.artefact import disk_full
-from medcoder.errors import UsageError
+from medcoder.errors import DiskFull, MedcoderError, UsageError
+
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}  # of a file system
+_LOCK = "lock"
 
 
 @contextlib.contextmanager
@@ -16,7 +22,7 @@ def replacing(path: Path) -> Iterator[Path]:
     """A path to write to, which takes the place of `path` once all of it is on disk."""
     path = Path(path).expanduser().absolute()
     if path.is_dir():
-        raise UsageError(f"{path} is a folder. Give the name of a file")
+        raise UsageError("it is a folder", where=path, remedy="Give the name of a file")
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with disk_full(path):
@@ -27,6 +33,70 @@ def replacing(path: Path) -> Iterator[Path]:
             sync(path.parent)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a file by this text: readers see the old one or the new one, never half."""
+    with replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8", newline="\n")
+
+
+def write_json(path: Path, value: object) -> None:
+    """Replace a file by this value as JSON."""
+    write_text(path, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
+
+
+@contextlib.contextmanager
+def locked(path: Path, *, busy: MedcoderError | None = None) -> Iterator[None]:
+    """Hold the lock of a file or a folder; the end of the process lets go of it in any case.
+
+    The lock of a folder is the file `lock` in it, that of a file a hidden file beside it. Where
+    the disk has no locks, there is nothing to wait for.
+
+    busy: raised at once if another has the lock; without it, wait
+    """
+    from filelock import FileLock, Timeout
+
+    path = Path(path).absolute()
+    if path.is_dir():  # used by one service or one command at a time
+        lock = FileLock(path / _LOCK, mode=0o600, thread_local=False)
+    else:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path.with_name(f".{path.name}.{_LOCK}"), thread_local=False)
+    try:
+        lock.acquire(blocking=busy is None)
+    except Timeout:
+        assert busy is not None
+        raise busy from None
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextlib.contextmanager
+def disk_full(path: Path, *, kept: str | None = None) -> Iterator[None]:
+    """Turn "no space left on device" into an error that says where and how much is left.
+
+    kept: what is left of the work, in place of what an inner call says of its part
+    """
+    try:
+        yield
+    except (OSError, DiskFull) as error:
+        cause = error.__cause__ if isinstance(error, DiskFull) and kept else error
+        if not isinstance(cause, OSError) or cause.errno not in _NO_ROOM:
+            raise
+        place = next(parent for parent in [path, *path.parents] if parent.exists())
+        free = shutil.disk_usage(place).free / 1e9
+        raise DiskFull(
+            "no room left to write it",
+            where=path,
+            values=f"{free:.2f} GB free, {cause.strerror}",
+            remedy=f"{kept or 'Nothing was kept of it'}. Free some space, or write to another disk",
+        ) from cause
 
 
 def sync(path: Path) -> None:

@@ -455,7 +455,7 @@ def test_two_processes_do_not_write_into_one_another(kg, expected, tmp_path):
     encoder = Fake()
     with (work / "lock").open() as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        with pytest.raises(UsageError, match=r"it is being made by another process\. Wait"):
+        with pytest.raises(UsageError, match=r"it: another process is making it\. Wait"):
             embed(kg, encoder, tmp_path / "it")
     assert encoder.calls == 0
     embed(kg, encoder, tmp_path / "it")
@@ -470,7 +470,9 @@ def test_no_room_for_vectors(kg, expected, tmp_path):
     was = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (16 * 12 * 5 + 7, was[1]))  # five shards and a bit
     try:
-        with pytest.raises(DiskFull, match=r"no room left to write .*it .*What is embedded stays"):
+        with pytest.raises(
+            DiskFull, match=r"it: no room left to write it: .*What is embedded stays"
+        ):
             embed(kg, first, tmp_path / "it")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, was)

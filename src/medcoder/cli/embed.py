@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +16,7 @@ from medcoder.cli.lines import errors, line, print_json, print_json_lines
 from medcoder.cli.run import INTERRUPTED, AsJson, command, progress_bar
 from medcoder.cli.texts import File, Texts, given
 from medcoder.errors import UsageError
+from medcoder.files import replacing
 
 if TYPE_CHECKING:
     from medcoder.types import Encoder
@@ -96,7 +96,7 @@ def _embed_texts(
                 print_json_lines(_entries(batch, encoder))
             return
         rows = 0
-        with _partial(to) as partial, _WRITERS[to.suffix.lower()](partial, encoder.width) as write:
+        with replacing(to) as partial, _WRITERS[to.suffix.lower()](partial, encoder.width) as write:
             for batch in batches:
                 write(batch, encoder.encode(batch))
                 rows += len(batch)
@@ -158,15 +158,3 @@ def _check(file: Path, *, overwrite: bool) -> None:
         raise UsageError(f"{file}: name a file that ends in {' or '.join(_WRITERS)}")
     if file.exists() and not overwrite:
         raise UsageError(f"{file} exists. Choose another place, or allow it to be overwritten")
-
-
-@contextlib.contextmanager
-def _partial(file: Path) -> Iterator[Path]:
-    """A place to write to; the file appears when all of it is there."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
-    try:
-        yield partial
-        partial.replace(file)
-    finally:
-        partial.unlink(missing_ok=True)

@@ -9,13 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from medcoder.artefact import write_json
 from medcoder.cli import benches, opened
 from medcoder.cli.lines import line
 from medcoder.cli.run import Report
 from medcoder.cli.systems import is_normalizer, systems
 from medcoder.evaluate import Score
 from medcoder.evaluate.base import Linker
+from medcoder.files import write_json
 
 MADE = "made.json"
 _NO_ANSWERS = ("relcls", "relcls_open", "cases")  # predictions without scores, or a handful

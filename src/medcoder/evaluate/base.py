@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from medcoder.evaluate.card import Card
+from medcoder.progress import Progress
 
 Floats = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-Progress = Callable[[str, int, int], None]
 OOV = "oov"  # metric of word vectors: share of the words that are asked for without a vector
 Kind = Literal["contextual", "word", "concept", "lexical", "ours", "system"]
 

@@ -19,11 +19,11 @@ from medcoder.evaluate.base import (
     Floats,
     Linker,
     Mask,
-    Progress,
     Ranked,
     Rows,
     Vectors,
 )
+from medcoder.progress import Progress
 
 _CELLS = 1 << 23  # scores at a time: 32 MB
 _TEXTS = 2048  # embedded between two signs of progress

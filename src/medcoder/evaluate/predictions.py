@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from medcoder.errors import InputError
 from medcoder.evaluate.base import Prediction
+from medcoder.files import replacing
 
 FOLDER = "predictions"
 _UNSAFE = re.compile(r"[^\w.,=+ -]+")
@@ -23,14 +23,9 @@ def predictions_file(out: Path, embedding: str, bench: str) -> Path:
 
 def write_predictions(file: Path, predictions: Iterable[Prediction]) -> None:
     """Replace the file by these, at once."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_name(f".{file.name}.{os.getpid()}")
-    with partial.open("w", encoding="utf-8") as stream:
+    with replacing(file) as partial, partial.open("w", encoding="utf-8") as stream:
         for prediction in predictions:
             stream.write(json.dumps(prediction._asdict(), ensure_ascii=False) + "\n")
-        stream.flush()
-        os.fsync(stream.fileno())
-    partial.replace(file)
 
 
 def read_predictions(file: Path) -> list[Prediction]:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from medcoder.errors import NonFiniteLoss, UsageError
-from medcoder.evaluate.base import Embedding, Mask, Progress, Rows
+from medcoder.evaluate.base import Embedding, Mask, Rows
 from medcoder.evaluate.embeddings.bags import Bags
 from medcoder.evaluate.embeddings.contextual import (
     ContextualEmbedding,
@@ -30,6 +30,7 @@ from medcoder.evaluate.embeddings.contextual import (
     pack_terms,
 )
 from medcoder.model.encoder import TransformerEncoder
+from medcoder.progress import Progress
 
 Triplet = tuple[str, str, str, str, str]  # head, relation, tail, id of the head, id of the tail
 EPOCHS = 50  # (paper, Training parameters of DDBRC), and so are those below

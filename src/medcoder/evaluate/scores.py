@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from medcoder.artefact import locked
 from medcoder.errors import InputError
+from medcoder.files import locked, write_text
 
 NAME = "scores.jsonl"
 
@@ -52,15 +51,10 @@ def add_scores(path: Path, scores: Iterable[Score]) -> None:
     """Put these in: all lines of an embedding and bench among them are replaced at once."""
     new = list(scores)
     again = {(score.embedding, score.bench) for score in new}
-    with locked(path.parent):
+    with locked(path):
         kept = [score for score in read_scores(path) if (score.embedding, score.bench) not in again]
-        partial = path.with_name(f".{path.name}.{os.getpid()}")
         text = "".join(json.dumps(asdict(score), ensure_ascii=False) + "\n" for score in kept + new)
-        with partial.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+        write_text(path, text)
 
 
 def _lines(file: Path) -> list[str]:

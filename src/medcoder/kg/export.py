@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from medcoder.artefact import create
 from medcoder.kg import KG
+from medcoder.progress import Progress, silent
 from medcoder.types import EDGES, FLAGS, TERMS, TYPES, XREFS
 
 KIND = "Parquet export"
@@ -26,13 +27,13 @@ def export_parquet(
     folder: Path,
     *,
     overwrite: bool = False,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, int]:
     """Write the parts of a graph, a table each, under `folder`; gives rows by file name.
 
     What does not travel: ids that were merged into others, and the report of the build.
     """
-    report = progress or (lambda *_: None)
+    report = progress or silent
     parents = {"kg": kg.fingerprint}
     with create(folder, kind=KIND, version=VERSION, parents=parents, overwrite=overwrite) as draft:
         rows = _write_concepts(kg, draft.path, report)
@@ -48,9 +49,7 @@ def _write_vocabularies(kg: KG, folder: Path) -> int:
     return int(table.num_rows)
 
 
-def _write_concepts(
-    kg: KG, folder: Path, report: Callable[[str, int, int], None]
-) -> dict[str, int]:
+def _write_concepts(kg: KG, folder: Path, report: Progress) -> dict[str, int]:
     parts = {"terms": TERMS, "types": TYPES, "xrefs": XREFS, "flags": FLAGS}
     rows = dict.fromkeys((f"{name}.parquet" for name in parts), 0)
     with contextlib.ExitStack() as files:
@@ -88,7 +87,7 @@ def _xrefs(kg: KG, ids: list[str]) -> Iterator[tuple[str, ...]]:
                 yield concept, code.vocabulary, code.code, kind
 
 
-def _write_edges(kg: KG, folder: Path, report: Callable[[str, int, int], None]) -> int:
+def _write_edges(kg: KG, folder: Path, report: Progress) -> int:
     labels = pa.array(kg.relations, pa.string())
     with pq.ParquetWriter(folder / "relations.parquet", EDGES) as writer:
         for start in range(0, len(kg.edges), _EDGES):

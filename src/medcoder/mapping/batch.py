@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,12 +20,12 @@ from medcoder.mapping.results import Mapped
 from medcoder.mapping.settings import Columns, Settings, differences
 from medcoder.mapping.store import Project, place
 from medcoder.mapping.writing import write
+from medcoder.progress import Progress
 from medcoder.tables import Reading, Table, open_table
 
 if TYPE_CHECKING:
     from medcoder.normalize import Normalizer
 
-Progress = Callable[[str, int, int], None]
 _BATCH = 10_000  # rows of a transaction
 _OF_THE_MACHINE = ("terminology", "model")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
@@ -13,9 +13,9 @@ from typing import NamedTuple
 from medcoder.mapping.mapper import Mapper
 from medcoder.mapping.schema import guarded
 from medcoder.mapping.store import Project
+from medcoder.progress import Progress
 from medcoder.types import Answer, Match
 
-Progress = Callable[[str, int, int], None]
 _BATCH = 512  # strings at a time, and what a kill costs at most
 _WIDER = 4  # times as many candidates are asked for where a hint re-ranks them
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from medcoder.errors import UsageError
@@ -14,11 +13,11 @@ from medcoder.mapping.looking import look_up
 from medcoder.mapping.mapper import Mapper
 from medcoder.mapping.schema import guarded
 from medcoder.mapping.store import Project
+from medcoder.progress import Progress
 
 if TYPE_CHECKING:
     from medcoder.normalize import Normalizer
 
-Progress = Callable[[str, int, int], None]
 WHO = "medcoder refresh"
 REASONS = ("gone", "renamed", "no longer first", "new")
 _DECIDED = """SELECT t.id, e.concept, e.name, s.earlier, c.concept, c.name, s.answered, s.confidence

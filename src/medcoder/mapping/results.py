@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -19,6 +19,7 @@ from medcoder.mapping.adding import Recent
 from medcoder.mapping.base import Mapping
 from medcoder.mapping.project_table import Kept
 from medcoder.mapping.store import Project
+from medcoder.progress import Progress
 from medcoder.tables import Table
 from medcoder.tables.cells import safe
 from medcoder.types import Code
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-Progress = Callable[[str, int, int], None]
 Cells = tuple[str | float | None, ...]
 _BATCH = 5000  # rows at a time
 _NAME = "mapped"

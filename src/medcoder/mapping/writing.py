@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from collections.abc import Mapping as Dict
 from pathlib import Path
 
@@ -13,10 +12,10 @@ from medcoder.mapping.project_table import Earlier, Kept
 from medcoder.mapping.report import write_report
 from medcoder.mapping.schema import guarded
 from medcoder.mapping.store import Project
+from medcoder.progress import Progress
 from medcoder.tables import Table, open_table
 from medcoder.tables.base import file_fingerprint
 
-Progress = Callable[[str, int, int], None]
 _TYPED = ("frame", "parquet", "xlsx")  # formats with more than text in their cells
 
 

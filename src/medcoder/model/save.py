@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from medcoder.artefact import write_json
+from medcoder.files import write_json
 from medcoder.model.encoder import SETTINGS, TransformerEncoder
 
 _KINDS = "sentence_transformers.models"

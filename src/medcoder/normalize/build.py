@@ -17,11 +17,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from medcoder.artefact import check_free, create, fingerprint, open_artefact, write_json
+from medcoder.artefact import check_free, create, fingerprint, open_artefact
 from medcoder.bundled.graph import REMEDY, bundled_kg, home
 from medcoder.bundled.models import MODEL, bundled_calibration, bundled_model, bundled_vectors
 from medcoder.encode.onnx import OnnxEncoder
 from medcoder.errors import ArtefactError, UsageError
+from medcoder.files import write_json
 from medcoder.index import INDEXES, build_index, choose, open_index
 from medcoder.kg import KG
 from medcoder.normalize.calibrate import Calibration
@@ -29,6 +30,7 @@ from medcoder.normalize.candidates import Candidates, Fusion
 from medcoder.normalize.custom_terms import Overlay
 from medcoder.normalize.drawn import calibrate
 from medcoder.normalize.grams import Grams, build_grams
+from medcoder.progress import silent
 from medcoder.vectors import Vectors
 from medcoder.vectors.embed import embed
 from medcoder.vectors.plan import row_texts
@@ -75,7 +77,7 @@ def build(
         calibrated = "graph" if calibration is None else "embedded graph"
     if calibration is not None:
         read_calibration(calibration)
-    report = progress or (lambda what, done, total: None)
+    report = progress or silent
     unfinished = path.with_name(f".{path.name}.vectors")
     if vectors is None:
         vectors = _embedded(kg, encoder, unfinished)

@@ -7,6 +7,7 @@ changes.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import os
@@ -20,8 +21,8 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from medcoder.artefact import locked
-from medcoder.errors import InputError, UsageError
+from medcoder.errors import DiskFull, InputError, UsageError
+from medcoder.files import locked, replacing, write_text
 from medcoder.kg import KG
 from medcoder.normalize.grams import Grams, grams
 from medcoder.text import clean, fold, language_tag
@@ -104,18 +105,13 @@ def _rows(content: str, file: Path) -> list[list[str]]:
 def write_terms(file: Path, terms: Iterable[CustomTerm]) -> None:
     """Write the table whole, or leave the old one."""
     lines = ["\t".join(_COLUMNS), *("\t".join(entry) for entry in terms)]
-    partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
-    with partial.open("w", encoding="utf-8", newline="\n") as stream:
-        stream.write("\n".join(lines) + "\n")
-        stream.flush()
-        os.fsync(stream.fileno())
-    partial.replace(file)
+    write_text(file, "\n".join(lines) + "\n")
 
 
 def add_terms(file: Path, kg: KG, terms: Iterable[CustomTerm]) -> int:
     """Add terms; a concept that the graph lacks is an error. Says how many were new."""
     wanted = [_checked(number, entry, kg) for number, entry in enumerate(terms, 1)]
-    with locked(file.parent):
+    with locked(file):
         before = read_terms(file)
         known = {(fold(entry.term), entry.concept) for entry in before}
         first: dict[tuple[str, str], CustomTerm] = {}
@@ -142,7 +138,7 @@ def _checked(number: int, entry: CustomTerm, kg: KG) -> CustomTerm:
 def remove_terms(file: Path, term: str, concept: str | None = None) -> int:
     """Remove a term, of one concept or of all. Says how many rows went."""
     key = fold(term)
-    with locked(file.parent):
+    with locked(file):
         before = read_terms(file)
         kept = [
             entry
@@ -227,12 +223,12 @@ class Overlay:
         vectors = np.stack([known[text] for text in self.texts])
         if new:
             made_of = {"encoder": self._encoder.fingerprint, "terms": "\n".join(self.texts)}
-            partial = cache.with_name(f".{cache.name}.{os.getpid()}.partial")
-            try:
+            # In a read-only place, or without room, they are encoded anew next time.
+            with (
+                contextlib.suppress(OSError, DiskFull, SafetensorError),
+                replacing(cache) as partial,
+            ):
                 save_file({"vectors": vectors}, partial, metadata=made_of)
-                partial.replace(cache)
-            except OSError:
-                partial.unlink(missing_ok=True)  # a read-only place: encoded anew next time
         return vectors
 
 

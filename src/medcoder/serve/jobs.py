@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from medcoder.artefact import disk_full
 from medcoder.errors import InputError, MedcoderError
-from medcoder.files import replacing
+from medcoder.files import disk_full, replacing
 from medcoder.mapping import map_table
 from medcoder.mapping.deciding import now
 from medcoder.mapping.mapper import Mapper

@@ -16,9 +16,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from medcoder.artefact import disk_full
 from medcoder.errors import InputError, MedcoderError
-from medcoder.files import replacing
+from medcoder.files import disk_full, replacing
 from medcoder.serve.refusals import Refused, of_input
 from medcoder.serve.settings import Settings
 from medcoder.tables import TABLES, Reading, Table, open_table

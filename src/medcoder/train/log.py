@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from medcoder.errors import MissingExtra, NonFiniteLoss
+from medcoder.files import write_text
 from medcoder.train.batches import Prepared
 from medcoder.train.config import TrainConfig
 from medcoder.train.objective import NAMES
@@ -119,10 +120,8 @@ def cut(metrics: Path, step: int) -> None:
     """Drop the lines that came after the checkpoint, and one that was cut short."""
     if metrics.exists():
         lines = metrics.read_text(encoding="utf-8", errors="replace").split("\n")
-        partial = metrics.with_suffix(".partial")
         kept = [line for line in lines if _step(line) <= step]
-        partial.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
-        partial.replace(metrics)
+        write_text(metrics, "".join(line + "\n" for line in kept))
 
 
 def _step(line: str) -> float:

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from medcoder.artefact import disk_full, sweep
+from medcoder.artefact import sweep
 from medcoder.errors import UsageError
+from medcoder.files import disk_full
 from medcoder.kg import KG
 from medcoder.model.encoder import TransformerEncoder
 from medcoder.prefetch import prefetch

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -15,18 +14,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from medcoder.artefact import check_free, create, disk_full, write_json
+from medcoder.artefact import check_free, create
 from medcoder.errors import UsageError
+from medcoder.files import disk_full, locked, write_json
 from medcoder.kg import KG
 from medcoder.kg.columns import write_array
+from medcoder.progress import Progress, silent
 from medcoder.types import Encoder
 from medcoder.vectors import HASHES, KIND, ROW_FIRST, ROW_TERMS, ROWS, TERM_ROW, VERSION, Vectors
 from medcoder.vectors.plan import Plan, make_plan, row_texts
 from medcoder.vectors.seed import Known
 
-Progress = Callable[[str, int, int], None]
 _SHARD = 4096  # rows after which work is safe from a kill
-_STATE, _LOCK = "state.json", "lock"
+_STATE = "state.json"
 _FILE = f"{ROWS}.float16"
 
 
@@ -50,7 +50,7 @@ def embed(
         if seed.encoder != parents["encoder"]:
             raise UsageError(f"{seed.path} was not made by this encoder. Leave it out")
     check_free(path, kind=KIND, overwrite=overwrite)
-    report = progress or (lambda what, done, total: None)
+    report = progress or silent
     plan = make_plan(kg)
     with disk_full(path, kept="What is embedded stays for the next try"), _work(path) as work:
         _encode(work, parents, kg, encoder, plan, known, report)
@@ -73,13 +73,10 @@ def _work(path: Path) -> Iterator[Path]:
     """The directory that keeps unfinished work, for this process alone; gone when all is done."""
     work = path.parent / f".{path.name}.embedding"
     work.mkdir(parents=True, exist_ok=True)
-    with (work / _LOCK).open("wb") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the end of a process lets go of it
-        except OSError as error:
-            raise UsageError(
-                f"{path} is being made by another process. Wait until it is done"
-            ) from error
+    busy = UsageError(
+        "another process is making it", where=path, remedy="Wait until that one is done"
+    )
+    with locked(work, busy=busy):
         yield work
         shutil.rmtree(work)
 

@@ -349,7 +349,7 @@ def test_a_disk_that_fills_up(tmp_path):
     assert whole == f"{limits[-1]} whole"
     assert len(full) == len(limits) - 1
     for limit, line in zip(limits, full, strict=False):
-        assert line.startswith(f"{limit} 5 [] no room left to write {tmp_path / 'kg'} (")
+        assert line.startswith(f"{limit} 5 [] {tmp_path / 'kg'}: no room left to write it: ")
         assert "Nothing was kept of it" in line
     assert names(tmp_path) == ["kg"]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medcoder.errors import MissingExtra
+from medcoder.files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,7 +50,6 @@ def save(figure: Figure, out: str | Path) -> list[Path]:
 
     path = Path(out)
     stem = path.with_suffix("") if path.suffix.lower() in (".png", ".svg") else path
-    stem.parent.mkdir(parents=True, exist_ok=True)
     made = []
     with (
         warnings.catch_warnings(),
@@ -60,12 +59,8 @@ def save(figure: Figure, out: str | Path) -> list[Path]:
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
         for form, options in _FORMATS.items():
             target = stem.with_name(f"{stem.name}.{form}")
-            partial = target.with_name(f".{target.name}.{os.getpid()}")
-            with partial.open("wb") as file:
-                figure.savefig(file, format=form, **options)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(target)
+            with replacing(target) as partial:
+                figure.savefig(partial, format=form, **options)
             made.append(target)
     return made
 

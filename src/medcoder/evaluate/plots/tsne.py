@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from medcoder.errors import MissingExtra, UsageError
-from medcoder.evaluate.base import Embedding, Progress
+from medcoder.evaluate.base import Embedding
 from medcoder.evaluate.metrics import neighbourhood_purity
 from medcoder.evaluate.plots.picks import Picked, pick_concepts, pick_terms
 from medcoder.evaluate.plots.style import (
@@ -25,6 +25,7 @@ from medcoder.evaluate.plots.style import (
     short,
 )
 from medcoder.kg import KG
+from medcoder.progress import Progress
 
 Points = npt.NDArray[np.float32]
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from medcoder import __version__
+from medcoder.progress import Progress, silent
 from medcoder.artefact import create
 from medcoder.errors import UsageError
-from medcoder.kg.build.build import Build, Progress
+from medcoder.kg.build.build import Build
 from medcoder.kg import KIND, VERSION
 from medcoder.types import Source
 
@@ -39,7 +40,7 @@ def build_kg(
     if memory < LEAST_MEMORY:
         raise UsageError(f"memory of {memory:,} bytes is too little: allow 64 MB or more")
     with create(Path(out), kind=KIND, version=VERSION, overwrite=overwrite) as draft:
-        build = Build(draft.path, draft.scratch, memory, progress or (lambda *_: None))
+        build = Build(draft.path, draft.scratch, memory, progress or silent)
         build.read_concepts(sources)
         build.number(merge_by)
         build.write_concepts()
@@ -54,4 +55,4 @@ def build_kg(
         return build.describe()
 
 
-__all__ = ["MEMORY", "Progress", "build_kg"]
+__all__ = ["MEMORY", "build_kg"]

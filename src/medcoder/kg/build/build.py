@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from medcoder.progress import Progress
 from medcoder.errors import InputError, MedcoderError
 from medcoder.kg.build.codes import large_strings
 from medcoder.kg.build.edges import Edges, write_edges
@@ -27,7 +28,6 @@ from medcoder.kg.terms import LINE
 from medcoder.prefetch import prefetch
 from medcoder.types import CONCEPT_FLAGS, Part, Source, Tally, Vocabulary
 
-Progress = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
 
 
 class Build:

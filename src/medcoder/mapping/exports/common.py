@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from medcoder.mapping.base import Mapping
 from medcoder.mapping.store import Project
+from medcoder.progress import Progress
 from medcoder.tables.cells import safe
 from medcoder.text import clean
 
-Progress = Callable[[str, int, int], None]
 HISTORY = "the history of decisions is in the project only"
 _STEP = 1000  # mappings between two reports
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from medcoder.files import replacing
 from medcoder.mapping.exports.columns import columns_of, values_of
-from medcoder.mapping.exports.common import HISTORY, Cells, Progress, rows
+from medcoder.mapping.exports.common import HISTORY, Cells, rows
 from medcoder.mapping.store import Project
+from medcoder.progress import Progress
 
 
 def export(project: Project, path: Path, *, progress: Progress | None = None) -> list[str]:

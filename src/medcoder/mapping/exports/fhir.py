@@ -18,7 +18,6 @@ from medcoder.files import replacing
 from medcoder.mapping.base import Mapping
 from medcoder.mapping.equivalence import TABLE
 from medcoder.mapping.exports.common import (
-    Progress,
     Seen,
     asked,
     confidence_of,
@@ -32,6 +31,7 @@ from medcoder.mapping.exports.common import (
 )
 from medcoder.mapping.store import Project
 from medcoder.mapping.systems import local, prefix_of, system_of, written_codes
+from medcoder.progress import Progress
 from medcoder.text import clean
 from medcoder.types import Code
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from medcoder.files import replacing
 from medcoder.mapping.exports.common import (
     Cells,
-    Progress,
     Seen,
     many,
     source_name,
@@ -16,6 +15,7 @@ from medcoder.mapping.exports.common import (
 )
 from medcoder.mapping.exports.concepts import concepts_for
 from medcoder.mapping.store import Project
+from medcoder.progress import Progress
 
 COLUMNS = (
     "source_code",

@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 from medcoder.files import replacing
 from medcoder.mapping.base import Mapping
 from medcoder.mapping.exports.columns import Columns, columns_of, values_of
-from medcoder.mapping.exports.common import HISTORY, Progress, rows
+from medcoder.mapping.exports.common import HISTORY, rows
 from medcoder.mapping.store import Project
+from medcoder.progress import Progress
 
 _BATCH = 10_000
 CODES = pa.list_(pa.struct({"vocabulary": pa.string(), "code": pa.string()}))

@@ -22,7 +22,6 @@ from medcoder.mapping.base import Candidate, Mapping
 from medcoder.mapping.equivalence import NO_TERM_FOUND, TABLE
 from medcoder.mapping.exports.common import (
     Cells,
-    Progress,
     Seen,
     asked,
     is_unchecked,
@@ -33,6 +32,7 @@ from medcoder.mapping.exports.common import (
 )
 from medcoder.mapping.store import Project
 from medcoder.mapping.systems import System, curie, prefix_of, system_of, written_codes
+from medcoder.progress import Progress
 from medcoder.types import Code
 
 COLUMNS = (

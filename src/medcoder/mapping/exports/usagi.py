@@ -14,7 +14,6 @@ from medcoder.mapping.equivalence import TABLE
 from medcoder.mapping.exports.common import (
     HISTORY,
     Cells,
-    Progress,
     Seen,
     from_time,
     many,
@@ -23,6 +22,7 @@ from medcoder.mapping.exports.common import (
 )
 from medcoder.mapping.exports.concepts import NONE, Concepts, concepts_for
 from medcoder.mapping.store import Project
+from medcoder.progress import Progress
 
 SOURCE = ("sourceCode", "sourceName", "sourceFrequency", "sourceAutoAssignedConceptIds")
 ADD_INFO = "ADD_INFO:"

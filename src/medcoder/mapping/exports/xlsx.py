@@ -10,8 +10,9 @@ from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
 
 from medcoder.files import replacing
 from medcoder.mapping.exports.columns import Value, columns_of, values_of
-from medcoder.mapping.exports.common import HISTORY, Cells, Progress, many, rows
+from medcoder.mapping.exports.common import HISTORY, Cells, many, rows
 from medcoder.mapping.store import Project
+from medcoder.progress import Progress
 
 ROWS = 1_048_576  # of a sheet, at most
 LONGEST = 32_767  # characters of a cell, at most

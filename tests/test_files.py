@@ -1,0 +1,188 @@
+"""Files that appear whole or not at all, and locks between processes."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from medcoder.errors import DiskFull, UsageError
+from medcoder.files import disk_full, locked, replacing, write_json, write_text
+
+HOLDER = """
+import sys
+from pathlib import Path
+from medcoder.files import locked
+with locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+BUSY = UsageError("another has it")
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture
+def holder():
+    """Start processes that hold a lock until their standard input ends."""
+    started = []
+
+    def start(path):
+        process = subprocess.Popen(
+            [sys.executable, "-c", HOLDER, str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        assert process.stdout.readline() == "held\n"
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+# Writing
+
+
+def test_a_file_is_replaced_in_one_step(tmp_path):
+    path = tmp_path / "new" / "x.txt"
+    with replacing(path) as partial:
+        partial.write_text("whole")
+        assert not path.exists() and partial.parent == path.parent
+    assert path.read_text() == "whole" and names(path.parent) == ["x.txt"]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, OSError(errno.EIO, "broken")])
+def test_an_error_leaves_the_old_file(tmp_path, error):
+    path = tmp_path / "x.txt"
+    path.write_text("old")
+    with (
+        pytest.raises(error if isinstance(error, type) else OSError),
+        replacing(path) as partial,
+    ):
+        partial.write_text("half")
+        raise error
+    assert path.read_text() == "old" and names(tmp_path) == ["x.txt"]
+
+
+def test_a_folder_is_not_replaced_by_a_file(tmp_path):
+    with pytest.raises(UsageError, match="it is a folder"), replacing(tmp_path):
+        pass
+
+
+def test_text_keeps_its_line_ends(tmp_path):
+    write_text(tmp_path / "x.txt", "é\r\nb\n")
+    assert (tmp_path / "x.txt").read_bytes() == "é\r\nb\n".encode()
+
+
+def test_json_that_cannot_be_written_leaves_the_old_file(tmp_path):
+    path = tmp_path / "x.json"
+    write_json(path, {"é": 1})
+    assert path.read_bytes().decode() == '{\n "é": 1\n}\n'
+    with pytest.raises(TypeError):
+        write_json(path, {"bad": object()})
+    assert json.loads(path.read_text()) == {"é": 1}
+    assert names(tmp_path) == ["x.json"]
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_a_full_disk_has_its_own_error(tmp_path, code):
+    with pytest.raises(DiskFull) as caught, replacing(tmp_path / "x"):
+        raise OSError(code, os.strerror(code))
+    assert caught.value.what == "no room left to write it"
+    assert caught.value.where == str(tmp_path / "x")
+    assert os.strerror(code) in caught.value.values
+    assert caught.value.remedy.startswith("Nothing was kept of it. Free some space")
+
+
+def test_the_outer_call_says_what_is_kept(tmp_path):
+    with (
+        pytest.raises(DiskFull, match=r"all: no room left .* The first half stays"),
+        disk_full(tmp_path / "all", kept="The first half stays"),
+        replacing(tmp_path / "x"),
+    ):
+        raise OSError(errno.ENOSPC, "full")
+    with (
+        pytest.raises(DiskFull, match="x: no room"),
+        disk_full(tmp_path),
+        replacing(tmp_path / "x"),
+    ):
+        raise OSError(errno.ENOSPC, "full")
+
+
+def test_other_errors_of_the_disk_stay_as_they_are(tmp_path):
+    with pytest.raises(PermissionError), disk_full(tmp_path, kept="All"):
+        raise PermissionError(errno.EACCES, "not yours")
+
+
+# Locks
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_a_lock_excludes_another_process(tmp_path, holder, kind):
+    path = tmp_path / "it"
+    if kind == "folder":
+        path.mkdir()
+    process = holder(path)
+    with pytest.raises(UsageError, match="another has it"), locked(path, busy=BUSY):
+        pass
+    process.communicate("")
+    with locked(path, busy=BUSY):
+        pass
+
+
+def test_a_killed_process_lets_go(tmp_path, holder):
+    process = holder(tmp_path / "it")
+    process.kill()
+    process.wait()
+    with locked(tmp_path / "it", busy=BUSY):
+        pass
+
+
+def test_without_an_error_to_raise_it_waits(tmp_path, holder):
+    process = holder(tmp_path / "it")
+    got = threading.Event()
+
+    def wait():
+        with locked(tmp_path / "it"):
+            got.set()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    assert not got.wait(0.2)
+    process.communicate("")
+    thread.join()
+    assert got.is_set()
+
+
+def test_a_lock_excludes_within_a_process_and_is_released_on_an_error(tmp_path):
+    with pytest.raises(ValueError, match="x"), locked(tmp_path):
+        with pytest.raises(UsageError, match="another has it"), locked(tmp_path, busy=BUSY):
+            pass
+        raise ValueError("x")
+    with locked(tmp_path, busy=BUSY):
+        assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o600
+
+
+def test_locks_of_two_files_are_two(tmp_path):
+    with locked(tmp_path / "a", busy=BUSY), locked(tmp_path / "b", busy=BUSY):
+        assert names(tmp_path) == [".a.lock", ".b.lock"]
+
+
+def test_a_disk_without_locks(tmp_path, monkeypatch):
+    import filelock
+
+    def missing(*_, **__):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(filelock.FileLock, "acquire", missing)
+    with locked(tmp_path, busy=BUSY):
+        pass
