@@ -5,7 +5,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from test_report import score
 
 from medcoder.errors import UsageError
 from medcoder.evaluate.base import Prediction, Vectors
@@ -26,6 +25,7 @@ from medcoder.evaluate.predictions import write_predictions
 from medcoder.kg import KG
 from medcoder.kg.build import build_kg
 from medcoder.types import Vocabulary
+from support.evaluated import score
 from support.memory import MemorySource
 
 CONCEPTS, TERMS = 8, 5

@@ -9,25 +9,7 @@ from medcoder.errors import UnknownName
 from medcoder.evaluate.base import Prediction
 from medcoder.evaluate.report import FORMATS, quoted, report, tables, write
 from medcoder.evaluate.report.table import Cell, Column, Row, Table, transposed
-from medcoder.evaluate.scores import Score
-
-
-def score(embedding, value, *, kind="contextual", width=0.02, **changes):
-    fields = {
-        "bench": "cadec",
-        "split": "all",
-        "metric": "acc@1",
-        "low": value - width,
-        "high": value + width,
-        "n": 100,
-        "coverage": 1.0,
-        "model": "0123456789abcdef",
-        "data": "d",
-        "seconds": 1.0,
-        "made": "2026-01-01T00:00:00Z",
-        "settings": {},
-    }
-    return Score(embedding=embedding, kind=kind, value=value, **fields | changes)
+from support.evaluated import score
 
 
 def table(scores, key, **options):

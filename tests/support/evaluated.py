@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from medcoder.evaluate.base import Ranked, Vectors
+from medcoder.evaluate.scores import Score
 
 
 class Letters:
@@ -55,3 +56,24 @@ def linking_data(folder: Path, *queries: str, dictionary=("A|a", "B|b", "C|c")) 
     write_table(folder / "queries.tsv", "query|lang|gold_concept_ids|split", *queries)
     write_table(folder / "dictionary.tsv", "concept_id|term", *dictionary)
     return folder.parent
+
+
+def score(
+    embedding: str, value: float, *, kind: str = "contextual", width: float = 0.02, **changes: Any
+) -> Score:
+    """A line of scores with its interval."""
+    fields = {
+        "bench": "cadec",
+        "split": "all",
+        "metric": "acc@1",
+        "low": value - width,
+        "high": value + width,
+        "n": 100,
+        "coverage": 1.0,
+        "model": "0123456789abcdef",
+        "data": "d",
+        "seconds": 1.0,
+        "made": "2026-01-01T00:00:00Z",
+        "settings": {},
+    }
+    return Score(embedding=embedding, kind=kind, value=value, **fields | changes)

@@ -260,7 +260,7 @@ def test_an_interrupt_and_going_on(kg, expected, tmp_path):
 KILLED = """
 import json, os, random, shutil, signal, sys
 from pathlib import Path
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = [sys.argv[1], str(Path(sys.argv[1]).parent)]
 from test_vectors import Fake, content
 from medcoder.kg import KG
 from medcoder.vectors import embed as module
@@ -322,7 +322,7 @@ print(json.dumps([events, report]))
 
 
 def test_kills_at_any_moment(kg, tmp_path):
-    arguments = [Path(__file__).parents[1], kg.path, tmp_path, 1, 16]
+    arguments = [Path(__file__).parent, kg.path, tmp_path, 1, 16]
     command = [sys.executable, "-c", KILLED, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from medcoder.errors import DiskFull, InputError, UsageError
+from medcoder.errors import InputError, MedcoderError, UsageError
 from medcoder.files import locked, replacing, write_text
 from medcoder.kg import KG
 from medcoder.normalize.grams import Grams, grams
@@ -225,7 +225,7 @@ class Overlay:
             made_of = {"encoder": self._encoder.fingerprint, "terms": "\n".join(self.texts)}
             # In a read-only place, or without room, they are encoded anew next time.
             with (
-                contextlib.suppress(OSError, DiskFull, SafetensorError),
+                contextlib.suppress(OSError, MedcoderError, SafetensorError),
                 replacing(cache) as partial,
             ):
                 save_file({"vectors": vectors}, partial, metadata=made_of)

@@ -7,7 +7,7 @@ from medcoder.kg import KG
 from medcoder.kg.build import build_kg
 from medcoder.types import Code, Edge, SemanticType, Term
 from support.memory import MemorySource
-from test_ingest import scarcity
+from support.scarcity import scarcity
 
 
 def term(concept, text, source, code, language="en", rank=0):

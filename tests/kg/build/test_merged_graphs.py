@@ -17,6 +17,7 @@ from medcoder.kg.codes import code_key
 from medcoder.text import fold
 from medcoder.types import CONCEPT_FLAGS, Code, Edge, SemanticType, Term
 from support.memory import MemorySource
+from support.scarcity import scarcity
 from support.toy import toy_source
 
 # Few distinct values, so that rows meet: the same term under several concepts, in other cases and
@@ -119,24 +120,6 @@ def first_seen(items):
 
 def one_line(text):
     return text.replace("\n", " ")
-
-
-@contextlib.contextmanager
-def scarcity():
-    """Memory for a handful of rows: everything goes through the disk, in many small parts."""
-
-    def two_keys(self, name, share):
-        made = SortedRuns(self.scratch, name, memory=0)
-        made._capacity = 2
-        return made
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(import_module("medcoder.kg.build"), "LEAST_MEMORY", 0)
-        patch.setattr(Build, "_runs", two_keys)
-        patch.setattr(runs, "_BLOCK", 2)
-        patch.setattr(hashtable, "_BLOCK", 3)
-        patch.setattr(ids, "_WAITING", 2)
-        yield {"memory": 1}
 
 
 @contextlib.contextmanager
