@@ -59,10 +59,28 @@ class Term(NamedTuple):
 
 
 class Code(NamedTuple):
-    """A concept's code in one vocabulary."""
+    """A concept's code in one vocabulary.
+
+    >>> Code("HP", "HP:0001658").curie, Code("ICD10CM", "I21").curie
+    ('HP:0001658', 'ICD10CM:I21')
+    >>> Code.parse("ICD10CM:R51.9")
+    Code(vocabulary='ICD10CM', code='R51.9')
+    """
 
     vocabulary: str
     code: str
+
+    @property
+    def curie(self) -> str:
+        """VOCABULARY:CODE, with the vocabulary said once."""
+        prefix = f"{self.vocabulary}:"
+        return self.code if self.code.startswith(prefix) else prefix + self.code
+
+    @classmethod
+    def parse(cls, curie: str) -> Code | None:
+        """What VOCABULARY:CODE names; None where there is no colon inside."""
+        vocabulary, colon, code = curie.strip().partition(":")
+        return cls(vocabulary, code) if colon and vocabulary and code else None
 
 
 class SemanticType(NamedTuple):

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from medcoder.kg.build.codes import code_keys
-from medcoder.kg.codes import SEPARATOR, code_key, split_curie, vocabulary_key
+from medcoder.kg.codes import SEPARATOR, code_key, vocabulary_key
 
 
 @pytest.mark.parametrize(
@@ -60,22 +60,6 @@ def test_spellings_of_a_vocabulary(name, key):
 )
 def test_code_keys(vocabulary, code, key):
     assert code_key(vocabulary, code) == key.replace("|", SEPARATOR)
-
-
-@pytest.mark.parametrize(
-    ("text", "pair"),
-    [
-        ("ICD10CM:R51.9", ("ICD10CM", "R51.9")),
-        (" HP:0001250 ", ("HP", "0001250")),
-        ("A:b:c", ("A", "b:c")),
-        ("R51.9", None),
-        (":R51", None),
-        ("HP:", None),
-        ("", None),
-    ],
-)
-def test_split_curie(text, pair):
-    assert split_curie(text) == pair
 
 
 NAMES = ["HP", "HPO", "ICD10CM", "ICD-9-CM", "SNOMEDCT_US", "MSH", "UMLS", "", "ß", "Ⅳ"]

@@ -8,7 +8,7 @@ from typing import Any
 from medcoder.cli.lines import line, out
 from medcoder.cli.shown import add_row, new_table
 from medcoder.text import clean
-from medcoder.types import Answer, Code, Match
+from medcoder.types import Answer, Match
 
 _DIGITS = 6
 _LONGEST = 120  # characters of a string that are shown
@@ -45,7 +45,9 @@ def show(answers: Sequence[Answer], *, codes: bool) -> None:
                 f"{one.confidence:.2f}",
                 one.stage,
             ]
-            add_row(table, *cells, *([", ".join(map(_curie, one.codes))] if codes else []))
+            add_row(
+                table, *cells, *([", ".join(code.curie for code in one.codes)] if codes else [])
+            )
     out().print(table)
 
 
@@ -59,7 +61,7 @@ def explain(answers: Sequence[Answer], top: int) -> None:
             line(f"  {mark}{one.concept}  {one.name}")
             of = ", ".join(filter(None, (one.language, one.source)))
             line(("    term        ", "dim"), f"{one.term} ({of})")
-            line(("    codes       ", "dim"), ", ".join(map(_curie, one.codes)) or "none")
+            line(("    codes       ", "dim"), ", ".join(code.curie for code in one.codes) or "none")
             scores = (
                 f"{one.confidence:.3f}, score {one.score:.3f}, cosine {_number(one.cosine)}, "
                 f"similarity {_number(one.similarity)}, stage {one.stage}"
@@ -129,11 +131,6 @@ def _rounded(value: float | None) -> float | None:
 
 def _number(value: float | None) -> str:
     return "none" if value is None else f"{value:.3f}"
-
-
-def _curie(code: Code) -> str:
-    prefix = f"{code.vocabulary}:"
-    return code.code if code.code.startswith(prefix) else prefix + code.code
 
 
 def _short(text: str) -> str:

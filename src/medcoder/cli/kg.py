@@ -14,10 +14,9 @@ from medcoder.cli.opened import opened_graph
 from medcoder.cli.run import NOTHING_FOUND, AsJson, Graph, command, progress_bar
 from medcoder.errors import UsageError
 from medcoder.kg import KG
-from medcoder.kg.codes import split_curie
 from medcoder.kg.sources import SOURCES, open_source
 from medcoder.text import language_tag
-from medcoder.types import ReadOptions
+from medcoder.types import Code, ReadOptions
 
 app = typer.Typer(help="Build, look into and export knowledge graphs.", no_args_is_help=True)
 
@@ -176,7 +175,7 @@ def find(
         raise UsageError("give either a string to find or --code VOCABULARY:CODE")
     if xrefs and code is None:
         raise UsageError("--xrefs goes with --code VOCABULARY:CODE")
-    parts = split_curie(code or "")
+    parts = Code.parse(code or "")
     if code is not None and parts is None:
         raise UsageError(f"{code!r} is not VOCABULARY:CODE, such as ICD10CM:R51.9")
     with opened_graph(kg) as graph:

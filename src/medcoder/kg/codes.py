@@ -51,11 +51,3 @@ def code_key(vocabulary: str, code: str) -> str:
     if key.startswith("ICD"):
         plain = plain.replace(".", "")
     return f"{key}{SEPARATOR}{plain}"
-
-
-def split_curie(text: str) -> tuple[str, str] | None:
-    """Vocabulary and code of "ICD10CM:R51.9"; None where there is no colon inside."""
-    vocabulary, colon, code = text.strip().partition(":")
-    if not (colon and vocabulary and code):
-        return None
-    return vocabulary, code

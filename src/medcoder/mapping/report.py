@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from medcoder.files import replacing
-from medcoder.mapping import results
 from medcoder.mapping.base import Mapping
 from medcoder.mapping.page import render
 from medcoder.mapping.store import Project
@@ -145,7 +144,7 @@ class _Tally:
             {
                 "concept": concept,
                 "name": name,
-                "codes": [results.curie(code) for code in codes],
+                "codes": [code.curie for code in codes],
                 "terms": terms,
                 "count": count,
             }

@@ -22,7 +22,6 @@ from medcoder.mapping.store import Project
 from medcoder.progress import Progress
 from medcoder.tables import Table
 from medcoder.tables.cells import safe
-from medcoder.types import Code
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,17 +66,7 @@ def cells(mapping: Mapping, top: int) -> Cells:
     ][: top - 1]
     others += [""] * (top - 1 - len(others))
     sure = None if sure is None else round(sure, 4)
-    return (concept, name, "|".join(map(curie, codes)), sure, mapping.status, *others)
-
-
-def curie(code: Code) -> str:
-    """A code with its vocabulary, said once.
-
-    >>> curie(Code("HP", "HP:0001658")), curie(Code("ICD10CM", "I21"))
-    ('HP:0001658', 'ICD10CM:I21')
-    """
-    prefix = f"{code.vocabulary}:"
-    return code.code if code.code.startswith(prefix) else prefix + code.code
+    return (concept, name, "|".join(code.curie for code in codes), sure, mapping.status, *others)
 
 
 def stream(project: Project) -> Iterator[tuple[tuple[str, ...], Cells]]:

@@ -107,7 +107,7 @@ def curie(code: Code) -> str:
     >>> curie(Code("HP", "HP:0001658")), curie(Code("local", "a b"))
     ('HP:0001658', 'local:a%20b')
     """
-    return f"{system_of(code.vocabulary).prefix}:{quote(local(code), safe='')}"
+    return Code(system_of(code.vocabulary).prefix, quote(local(code), safe="")).curie
 
 
 def written_codes(target: Target, vocabularies: tuple[str, ...] = ()) -> list[Code]:
@@ -125,7 +125,6 @@ def written_codes(target: Target, vocabularies: tuple[str, ...] = ()) -> list[Co
 
 
 def _named_by_id(concept: str) -> Code:
-    vocabulary, colon, rest = concept.partition(":")
-    if colon and vocabulary and rest:
-        return Code(vocabulary, concept)
+    if parsed := Code.parse(concept):
+        return Code(parsed.vocabulary, concept)
     return Code("UMLS" if _CUI.fullmatch(concept) else "concept", concept)
