@@ -3,8 +3,8 @@
 python recipes/medcoder-all/ask.py work --terms TERMS.parquet --out work/ask
 
 names.parquet has English names of all concepts, asked.parquet the terms that are to find them, and
-english.parquet English texts whose vectors are to stay. Out of what prepare.py made, data/related
-and common English words (wordfreq).
+english.parquet English texts whose vectors are to stay. Out of what prepare.py made,
+data/train/related and common English words (wordfreq).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NAMES, NAMES_ASKED, NAMES_SPOKEN = 1, 2, 4  # of a concept: English alone, other
 USUAL = 18  # letters of a name; nearer to it comes first, after the preferred one
 POWER = 0.6  # below one, small languages are asked more often than their terms would
 SHARES = {"graph": 0.45, "extra": 0.25, "related": 0.15, "words": 0.15}  # of English texts
-DATA = Path(__file__).parents[2] / "data"
+DATA = Path(__file__).parents[2] / "data" / "train"
 
 
 class Names(NamedTuple):

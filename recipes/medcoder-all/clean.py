@@ -1,10 +1,10 @@
 """Take out of data/ what equals a query of a benchmark, and what is under two concepts.
 
-python recipes/medcoder-all/clean.py data --queries BENCH/*/queries.tsv --graph work/train.kg
+python recipes/medcoder-all/clean.py data/train --queries BENCH/*/queries.tsv --graph work/train.kg
 
 A query is the first column of a table with a header. Two texts are equal if they are but for
-case, accents, punctuation and spacing. In data/related, which says what belongs together, a query
-may stand where the graph has it as a term, but not as another name of something. Files are written
+case, accents, punctuation and spacing. In data/train/related, which says what belongs together, a
+query may stand where the graph has it as a term, but not as another name. Files are written
 anew in place.
 """
 

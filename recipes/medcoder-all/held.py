@@ -1,6 +1,6 @@
 """How often phrases that no training sees find their concept, by language.
 
-python recipes/medcoder-all/held.py data/held --terms TERMS.parquet --work work --model MODEL
+python recipes/medcoder-all/held.py data/eval/dev/phrases --terms TERMS --work work --model MODEL
 
 Each phrase is compared with English names of all concepts, those that ask.py has. Right is the
 concept or one of the same name. Phrases that equal a training term are left out.

@@ -184,7 +184,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("terms", type=Path, metavar="TERMS", help="merged table of terms, Parquet")
     parser.add_argument("--words", type=Path, required=True, help="what words.py made")
     parser.add_argument("--out", type=Path, required=True, help="folder to write to")
-    parser.add_argument("--data", type=Path, default=HERE.parents[1] / "data")
+    parser.add_argument("--data", type=Path, default=HERE.parents[1] / "data" / "train")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--strict", action="store_true", help="sources that are in: the default")
     which.add_argument("--all", action="store_true", help="all sources of the manifest")

@@ -4,12 +4,12 @@ python recipes/medcoder-all/relate.py work/mean --work work --out work/near \\
     --test BENCH/similarity/*.tsv BENCH/relcls_open/test.tsv
 
 A step draws pairs of synonyms out of train.kg and extra.tsv of `--work`, pairs of related terms out
-of data/related, and edges out of both that and english/relations.parquet. InfoNCE pulls synonyms
-together, and related terms less sharply; a linear classifier tells the label of an edge from the
-first tokens of its ends. So the mean of the tokens of a term, which is its vector, says what it
-means, and the first one also what it stands in relation to. Similarities of English synonyms are
-kept near those of the start. Pairs of data/related that a file of `--test` asks for are not
-trained on; graph.py leaves such edges out of english/.
+of data/train/related, and edges out of both that and english/relations.parquet. InfoNCE pulls
+synonyms together, and related terms less sharply; a linear classifier tells the label of an edge
+from the first tokens of its ends. So the mean of the tokens of a term, which is its vector, says
+what it means, and the first one also what it stands in relation to. Similarities of English
+synonyms are kept near those of the start. Pairs of data/train/related that a file of `--test` asks
+for are not trained on; graph.py leaves such edges out of english/.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ AHEAD = 4  # batches that are made while the model computes
 ENGLISH = ("en", "x-typo-en", "x-note-en")
 SEED = 0
 HERE = Path(__file__).parent
-DATA = HERE.parents[1] / "data"
+DATA = HERE.parents[1] / "data" / "train"
 
 
 class Batch(NamedTuple):

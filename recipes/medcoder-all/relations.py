@@ -1,7 +1,7 @@
 """What belongs together: pairs of related terms, and edges with their labels.
 
-Pairs come out of the tables of data/related. Edges come out of them too, where the name of a column
-is the label, and out of the relations of the graph.
+Pairs come out of the tables of data/train/related. Edges come out of them too, where the name of a
+column is the label, and out of the relations of the graph.
 """
 
 from __future__ import annotations

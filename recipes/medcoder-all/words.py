@@ -44,7 +44,7 @@ def main() -> None:
     parser.add_argument("terms", type=Path, metavar="TERMS", help="merged table of terms, Parquet")
     parser.add_argument("--use", type=Path, required=True, help="folder: weights.npz, sp.model")
     parser.add_argument("--out", type=Path, required=True, help="table to write")
-    parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "data")
+    parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "data" / "train")
     options = parser.parse_args()
     use = Use(options.use)
     pieces = (use.words.id_to_piece(place) for place in range(use.words.get_piece_size()))
