@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol, overload
+from typing import Any, Literal, NamedTuple, Protocol, Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -196,26 +197,63 @@ class Encoder(Protocol):
 Stage = Literal["exact", "dense", "ngram"]
 STAGES: tuple[Stage, ...] = ("exact", "dense", "ngram")
 
+# The keys of a match in JSON. `source` is what files and replies call the vocabulary of the term.
+MATCH_KEYS = (
+    "concept", "name", "codes", "term", "language", "source", "cosine", "similarity", "score",
+    "confidence", "stage",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, kw_only=True)
 class Match:
-    """A concept for a string, and why."""
+    """A concept for a string, and why: an answer, a reply of the service, a stored candidate."""
 
     concept: str  # its id
     name: str  # its preferred name
     codes: tuple[Code, ...]  # in the vocabularies asked for, or in all
     term: str  # the term that matched
-    language: str  # of that term
-    source: str  # vocabulary of that term, or "local" for a custom one
+    language: str = ""  # of that term
+    vocabulary: str = ""  # of that term, or "local" for a custom one
     # Of string and term, or of a misspelt string as the term most alike spells it; None where the
     # dense stage was left out
-    cosine: float | None
-    similarity: float | None  # of their trigrams; None where that stage was left out
+    cosine: float | None = None
+    similarity: float | None = None  # of their trigrams; None where that stage was left out
     score: float  # what the order goes by: 1 if exact, or cosine and similarity fused
     # Calibrated probability that the term is what the string means. Concepts that share it, such as
     # a disease in two vocabularies, all have it.
     confidence: float
-    stage: Stage  # which stage found it first
+    stage: str  # which stage found it first
+
+    @property
+    def source(self) -> str:
+        """The old name of `vocabulary`."""
+        warnings.warn(
+            "Match.source is now Match.vocabulary, and goes in 0.3", DeprecationWarning, 2
+        )
+        return self.vocabulary
+
+    def as_dict(
+        self, keys: Sequence[str] = MATCH_KEYS, *, digits: int | None = None
+    ) -> dict[str, Any]:
+        """The match as JSON has it: these keys, in this order, numbers rounded to `digits`."""
+        entry: dict[str, Any] = {}
+        for key in keys:
+            value = getattr(self, "vocabulary" if key == "source" else key)
+            if key == "codes":
+                value = [code._asdict() for code in value]
+            elif digits is not None and isinstance(value, float):
+                value = round(value, digits)
+            entry[key] = value
+        return entry
+
+    @classmethod
+    def from_dict(cls, entry: Mapping[str, Any]) -> Self:
+        """The match that `as_dict` wrote; what it left out is empty. Other keys are ignored."""
+        fields = {key: entry[key] for key in MATCH_KEYS if key in entry}
+        fields["codes"] = tuple(
+            Code(code["vocabulary"], code["code"]) for code in fields.get("codes", ())
+        )
+        return cls(vocabulary=fields.pop("source", ""), **fields)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,11 +270,11 @@ class Answer(Sequence[Match]):
     namesakes: int = 1  # concepts that the term of the best candidate finds, itself included
 
     @overload
-    def __getitem__(self, place: int) -> Match: ...
+    def __getitem__(self, position: int) -> Match: ...
     @overload
-    def __getitem__(self, place: slice) -> Sequence[Match]: ...
-    def __getitem__(self, place: int | slice) -> Match | Sequence[Match]:
-        return self.matches[place]
+    def __getitem__(self, position: slice) -> Sequence[Match]: ...
+    def __getitem__(self, position: int | slice) -> Match | Sequence[Match]:
+        return self.matches[position]
 
     def __len__(self) -> int:
         return len(self.matches)
@@ -250,3 +288,14 @@ class Answer(Sequence[Match]):
     def confidence(self) -> float:
         """That the best candidate is right; 0 if there is none."""
         return self.candidates[0].confidence if self.candidates else 0.0
+
+    def as_dict(
+        self, keys: Sequence[str] = MATCH_KEYS, *, digits: int | None = None
+    ) -> dict[str, Any]:
+        """The answer as JSON has it, with these keys of each match."""
+        return {
+            "query": self.query,
+            "matches": [match.as_dict(keys, digits=digits) for match in self.matches],
+            "rejected": [match.as_dict(keys, digits=digits) for match in self.rejected],
+            "threshold": self.threshold if digits is None else round(self.threshold, digits),
+        }

@@ -374,13 +374,13 @@ def test_explained_for_programs(index):
 def test_reasons_name_the_stage():
     def answer(stage, **changes):
         fields = {"concept": "C1", "name": "One", "codes": (), "term": "Uno", "language": "es"}
-        fields |= {"source": "X", "cosine": None, "similarity": 0.5, "score": 0.5}
+        fields |= {"vocabulary": "X", "cosine": None, "similarity": 0.5, "score": 0.5}
         match = answers.Match(**fields | {"confidence": 0.9, "stage": stage} | changes)
         return Answer(query="un", matches=(match,), threshold=0.2)
 
     letters = answers.why(answer("ngram"))
     assert "is that of the term 'Uno', found by its letters (cosine none, " in letters
-    meaning = answers.why(answer("dense", cosine=0.25, source="local"))
+    meaning = answers.why(answer("dense", cosine=0.25, vocabulary="local"))
     assert "your own term 'Uno', found by its meaning (cosine 0.250, " in meaning
     nothing = answers.why(Answer(query="un", matches=(), threshold=0.2))
     assert nothing == "No term that may be answered with has anything in common with it."

@@ -672,7 +672,7 @@ def test_an_index_and_learned_synonyms(many_index, tmp_path):
         assert learn(project, normalizer.kg, tmp_path / "own.tsv")["added"] == 0
         learned = Normalizer.load(many_index, terms=tmp_path / "own.tsv")
         best = learned.normalize("Ticker trouble!").candidates[0]
-        assert (best.concept, best.source) == ("C003", "local")
+        assert (best.concept, best.vocabulary) == ("C003", "local")
         with pytest.raises(UsageError, match="terminology or your own terms have changed"):
             map_table(
                 source, column="text", context={"v": "vocabulary"}, out=tmp_path / "out",

@@ -58,7 +58,7 @@ def test_custom_terms_are_found_by_every_stage(index):
         ("tickr pyrexia", STAGES, "dense"),
     ):
         [found] = normalizer.normalize(query, top=1, stages=stages, threshold=0)
-        assert (found.concept, found.term, found.source, found.language, found.stage) == (
+        assert (found.concept, found.term, found.vocabulary, found.language, found.stage) == (
             "C005", "ticker pyrexia", "local", "en", stage,
         )  # fmt: skip
         assert found.name == normalizer.kg.preferred("C005")
@@ -72,11 +72,11 @@ def test_custom_terms_are_found_by_every_stage(index):
 def test_a_custom_term_comes_before_the_graph_and_stands_for_its_concept_once(index):
     normalizer = with_terms(index, ("COLD", "C005"), ("cold", "C901"), ("rash cold", "C005"))
     found = normalizer.normalize("cold", top=50, threshold=0)
-    assert [(one.concept, one.source) for one in found[:2]] == [
+    assert [(one.concept, one.vocabulary) for one in found[:2]] == [
         ("C005", "local"),
         ("C901", "local"),
     ]
-    assert found[2].source != "local"
+    assert found[2].vocabulary != "local"
     assert len({one.concept for one in found}) == len(found)
     before = Normalizer.load(index, terms=index / "none.tsv").normalize("cold", top=50, threshold=0)
     rest = [one.concept for one in before if one.concept not in ("C005", "C901")]
@@ -94,7 +94,7 @@ def test_many_custom_terms_do_not_crowd_out_those_that_a_filter_allows(index):
         for stages in (STAGES, ("dense",), ("ngram",)):
             found = normalizer.normalize("grumbly gizzard", stages=stages, threshold=0, **wanted)
             assert "grumbly gut" in [one.term for one in found]
-            assert other not in [one.concept for one in found if one.source == "local"]
+            assert other not in [one.concept for one in found if one.vocabulary == "local"]
 
 
 def test_all_custom_terms_are_measured_alike(index, bag):
@@ -191,7 +191,9 @@ def test_only_new_custom_terms_are_encoded(index, encoded_texts):
     assert encoded_texts == [["ticker"]]
     assert again == first
     assert remove_terms(file, "ticker trouble") == remove_terms(file, "gizzard") == 1
-    assert "local" not in {one.source for one in Normalizer.load(index).normalize("ticker", top=99)}
+    assert "local" not in {
+        one.vocabulary for one in Normalizer.load(index).normalize("ticker", top=99)
+    }
 
 
 def test_kept_vectors_that_cannot_be_used_are_made_again(index, encoded_texts, tmp_path):

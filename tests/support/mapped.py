@@ -67,7 +67,7 @@ class Machine:
     def match(self, text, target, confidence, stage):
         concept, name, codes = target
         return Match(
-            concept=concept, name=name, codes=codes, term=text, language="en", source="x",
+            concept=concept, name=name, codes=codes, term=text, language="en", vocabulary="x",
             cosine=confidence, similarity=None, score=confidence, confidence=confidence,
             stage=stage,
         )  # fmt: skip

@@ -66,7 +66,7 @@ class FakeMapper:
                  if not vocabularies or code.vocabulary in vocabularies]  # fmt: skip
         return Match(
             concept=concept, name=self.names[concept], codes=tuple(codes), term=text,
-            language="en", source="MSH", cosine=confidence, similarity=None, score=confidence,
+            language="en", vocabulary="MSH", cosine=confidence, similarity=None, score=confidence,
             confidence=confidence, stage="dense",
         )  # fmt: skip
 

@@ -59,7 +59,7 @@ def explain(answers: Sequence[Answer], top: int) -> None:
         for one in answer.candidates[:top]:
             mark = "" if answer.matches else "rejected: "
             line(f"  {mark}{one.concept}  {one.name}")
-            of = ", ".join(filter(None, (one.language, one.source)))
+            of = ", ".join(filter(None, (one.language, one.vocabulary)))
             line(("    term        ", "dim"), f"{one.term} ({of})")
             line(("    codes       ", "dim"), ", ".join(code.curie for code in one.codes) or "none")
             scores = (
@@ -83,7 +83,7 @@ def why(answer: Answer) -> str:
 
 
 def _best(best: Match, equals: int) -> str:
-    of = "your own term" if best.source == "local" else "the term"
+    of = "your own term" if best.vocabulary == "local" else "the term"
     if best.stage == "exact":
         rivals = f", and so do {equals} of the other candidates" if equals else ""
         return f"It equals {of} {best.term!r}, but for case, accents and punctuation{rivals}."
@@ -114,7 +114,7 @@ def _match(one: Match, *, explain: bool) -> dict[str, Any]:
         "name": one.name,
         "term": one.term,
         "language": one.language,
-        "source": one.source,
+        "source": one.vocabulary,
         "codes": [code._asdict() for code in one.codes],
         "confidence": round(one.confidence, _DIGITS),
         "stage": one.stage,

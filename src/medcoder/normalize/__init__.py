@@ -220,18 +220,18 @@ class Normalizer:
         concept = kg.terms.id(found.concept)
         if found.term < 0:
             number = -1 - found.term
-            term, source = self.overlay.texts[number], SOURCE
+            term, vocabulary = self.overlay.texts[number], SOURCE
             language = self.overlay.languages[number]
         else:
             entry = kg.terms_of(concept)[found.term - int(kg.terms.first[found.concept])]
-            term, language, source = entry.text, entry.language, entry.source
+            term, language, vocabulary = entry.text, entry.language, entry.source
         return Match(
             concept=concept,
             name=kg.terms.preferred(found.concept),
             codes=tuple(kg.codes_of(concept, wanted.vocabularies)),
             term=term,
             language=language,
-            source=source,
+            vocabulary=vocabulary,
             cosine=found.cosine,
             similarity=found.similarity,
             score=found.score,

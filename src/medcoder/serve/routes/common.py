@@ -42,7 +42,7 @@ def match(one: Match) -> dict[str, Any]:
         "codes": coded(one.codes),
         "term": one.term,
         "language": one.language,
-        "source": one.source,
+        "source": one.vocabulary,
         "cosine": one.cosine,
         "similarity": one.similarity,
         "score": one.score,
