@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from medcoder.kg import KG
-from medcoder.kg.sources import rows
+from medcoder.tables import unquoted
 from support.terminal import conso, left_in, medcoder, rel, write, write_umls
 
 CONCEPT = "sct2_Concept_Snapshot_INT_20240101.txt"
@@ -212,7 +212,7 @@ def test_a_concept_id_that_is_empty(folder):
 
 
 def test_an_empty_concept_id_in_a_later_block(folder, monkeypatch):
-    monkeypatch.setattr(rows, "BLOCK", 100)
+    monkeypatch.setattr(unquoted, "BLOCK", 100)
     many = [conso(f"C1{n:06d}", "x") for n in range(200)]
     write_umls(folder, terms=[*many, conso("", "nameless", code="D1")])
     assert fails("umls", folder, "MRCONSO.RRF, row 210: CUI is ''")
@@ -226,8 +226,8 @@ def test_ids_are_not_printed_whole(folder):
 
 
 def test_a_row_without_end(folder, monkeypatch):
-    monkeypatch.setattr(rows, "BLOCK", 1 << 10)
-    monkeypatch.setattr(rows, "LONGEST", 1 << 20)
+    monkeypatch.setattr(unquoted, "BLOCK", 1 << 10)
+    monkeypatch.setattr(unquoted, "LONGEST", 1 << 20)
     write_umls(folder)
     write(folder / "MRREL.RRF", b"x" * (2 << 20))
     assert fails("umls", folder, f"{folder / 'MRREL.RRF'}: a row of more than 1 MB")
@@ -284,9 +284,12 @@ def test_too_many_labels(folder, column, what):
 def test_a_field_of_a_megabyte(folder):
     text = "x" * (1 << 20)
     file = write(folder / "terms.csv", f"concept,term\nA,{text}\n")
-    assert fails("table", file, "terms.csv, row 2: ", "field larger than", "save the table as .tsv")
-    file = write(folder / "more_terms.tsv", f"concept\tterm\nA\t{text}\n")
     assert builds("table", file).preferred("A") == text
+    file = write(folder / "more_terms.tsv", f"concept\tterm\nA\t{text}\n")
+    assert builds("table", file, "--overwrite").preferred("A") == text
+    file = write(folder / "long_terms.csv", f"concept,term\nA,{text * 10}\n")
+    (folder.parent / "out" / "new.kg").rename(folder / "old.kg")
+    assert fails("table", file, "long_terms.csv, row 2: ", "field larger than", "without quotes")
 
 
 def test_many_columns(folder):

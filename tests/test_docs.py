@@ -26,7 +26,7 @@ import typer.main
 from typer.testing import CliRunner
 
 from medcoder.cli import app
-from medcoder.kg.sources.roles import FIELDS
+from medcoder.kg.sources.table import FIELDS
 from medcoder.train.config import load, to_toml
 from medcoder.train.objective import NAMES
 

@@ -13,7 +13,7 @@ from medcoder.mapping.base import Role
 from medcoder.mapping.deciding import as_text
 from medcoder.mapping.mapper import Mapper
 from medcoder.mapping.settings import Columns, Settings
-from medcoder.tables.base import Row
+from medcoder.tables import Row
 from medcoder.text import clean, language_tag
 
 _KEPT = 50_000  # terms whose numbers are at hand

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from medcoder.mapping.store import Project
-from medcoder.tables.base import Row
+from medcoder.tables import Row
 
 _BATCH = 8192  # rows at a time
 

@@ -21,7 +21,7 @@ from medcoder.mapping.project_table import Kept
 from medcoder.mapping.store import Project
 from medcoder.progress import Progress
 from medcoder.tables import Table
-from medcoder.tables.cells import safe
+from medcoder.tables.write import safe
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,8 +13,7 @@ from medcoder.mapping.report import write_report
 from medcoder.mapping.schema import guarded
 from medcoder.mapping.store import Project
 from medcoder.progress import Progress
-from medcoder.tables import Table, open_table
-from medcoder.tables.base import file_fingerprint
+from medcoder.tables import Table, file_fingerprint, open_table
 
 _TYPED = ("frame", "parquet", "xlsx")  # formats with more than text in their cells
 

@@ -1,53 +1,133 @@
-"""Tables to map: CSV, TSV, XLSX, Parquet, and frames of pandas, polars and Arrow."""
+"""Tables: CSV, TSV, XLSX, Parquet, and frames of pandas, polars and Arrow.
+
+    text      decoding, CSV and TSV with quotes, small tables without
+    unquoted  large files without quotes (RRF, RF2, OMOP) as data frames
+    frames    CSV, TSV and Parquet of any size as data frames
+    xlsx      sheets of a workbook, read and written
+    parquet   Parquet files and frames in memory, read and written
+    write     one writer of text, one guard against formulas
+
+`unquoted` and `frames` need polars; the others do not. Whether a file has quotes is never guessed:
+the caller names the reader.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from medcoder.errors import InputError, UsageError
 from medcoder.registry import Registry
-from medcoder.tables.base import Reading, Table
 
-# How a file name ends -> function (file, options) that opens it.
+# How a file name ends -> function (path, reading) that opens it.
 TABLES = Registry(
     "table format",
     {
-        ".csv": "medcoder.tables.delimited:open_csv",
-        ".tsv": "medcoder.tables.delimited:open_tsv",
-        ".txt": "medcoder.tables.delimited:open_text",
-        ".xlsx": "medcoder.tables.sheet:open_xlsx",
-        ".xlsm": "medcoder.tables.sheet:open_xlsx",
-        ".parquet": "medcoder.tables.arrow:open_parquet",
+        ".csv": "medcoder.tables.text:open_csv",
+        ".tsv": "medcoder.tables.text:open_tsv",
+        ".txt": "medcoder.tables.text:open_delimited",
+        ".xlsx": "medcoder.tables.xlsx:Sheet",
+        ".xlsm": "medcoder.tables.xlsx:Sheet",
+        ".parquet": "medcoder.tables.parquet:Parquet",
     },
     extras={".xlsx": "tables", ".xlsm": "tables"},
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How to read a table, where its format leaves it open."""
+
+    encoding: str | None = None  # of text; None: by its first bytes, else UTF-8
+    delimiter: str | None = None  # of text; None: by the ending of the name
+    sheet: str | None = None  # of a workbook; None: the first
+    keep_bad_rows: bool = False  # take rows with a wrong number of fields, unmapped
+
+    def refuse(self, *names: str, format: str) -> None:
+        """An option that this format has no use for is an error."""
+        for name in names:
+            if getattr(self, name):
+                option = name.replace("_", "-")
+                raise UsageError(f"--{option} makes no sense for {format}: leave it out")
+
+
+class Row(NamedTuple):
+    """The fields of a row, as many as the header has."""
+
+    fields: tuple[str, ...]
+    whole: bool = True  # False: it had more or fewer fields
+
+
+class Table(Protocol):
+    """A table that is read from its start as often as need be, never held as a whole."""
+
+    name: str  # of the file, or ""
+    format: str  # csv, tsv, xlsx, parquet or frame
+    header: tuple[str, ...]
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the content, in hexadecimal."""
+        ...
+
+    def size(self) -> int:
+        """Number of rows, or a guess from what was read so far: for progress."""
+        ...
+
+    def rows(self, skip: int = 0) -> Iterator[Row]:
+        """Rows after the first `skip`, in order."""
+        ...
 
 
 def open_table(source: Any, reading: Reading | None = None) -> Table:
     """A table by its path, or a frame of pandas, polars or Arrow."""
     reading = reading or Reading()
     if not isinstance(source, str | Path):
-        from medcoder.tables.arrow import open_frame
+        from medcoder.tables.parquet import open_frame
 
         return open_frame(source, reading)
-    file = Path(source).expanduser()
-    if not file.exists():
-        raise InputError("does not exist", file=file, remedy="Check the path")
-    if file.is_dir():
-        raise InputError("it is a folder", file=file, remedy="Name a file in it")
-    if not file.stat().st_size:
-        raise InputError("it is empty", file=file, remedy="It needs a header and rows")
-    ending = file.suffix.lower()
+    path = Path(source).expanduser()
+    if not path.exists():
+        raise InputError("does not exist", file=path, remedy="Check the path")
+    if path.is_dir():
+        raise InputError("it is a folder", file=path, remedy="Name a file in it")
+    if not path.stat().st_size:
+        raise InputError("it is empty", file=path, remedy="It needs a header and rows")
+    ending = path.suffix.lower()
     if ending not in TABLES:
         if reading.delimiter is None:
             raise UsageError(
-                f"{file} ends in {ending or 'nothing'}: medcoder reads {', '.join(TABLES)}. "
+                f"{path} ends in {ending or 'nothing'}: medcoder reads {', '.join(TABLES)}. "
                 "For text with another ending, name what is between fields with --delimiter"
             )
         ending = ".txt"
-    table: Table = TABLES.load(ending)(file, reading)
+    table: Table = TABLES.load(ending)(path, reading)
     return table
 
 
-__all__ = ["TABLES", "Reading", "Table", "open_table"]
+def file_fingerprint(path: Path) -> str:
+    """SHA-256 of a file, read in blocks."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def fitted(
+    fields: list[str], width: int, *, path: Path, row: int, keep: bool, delimiter: str
+) -> Row:
+    """A row of the right width; another is an error, or is kept and marked."""
+    if len(fields) == width:
+        return Row(tuple(fields))
+    if not keep:
+        raise InputError(
+            f"{len(fields)} fields, not {width} as in the header", file=path, row=row,
+            remedy="Quote fields that hold the delimiter, or take such rows unmapped with "
+            "--keep-bad-rows",
+        )  # fmt: skip
+    if len(fields) > width:  # nothing of it is lost: the last field takes what is left
+        fields = [*fields[: width - 1], delimiter.join(fields[width - 1 :])]
+    return Row((*fields, *[""] * (width - len(fields))), whole=False)
+
+
+__all__ = ["TABLES", "Reading", "Row", "Table", "file_fingerprint", "fitted", "open_table"]

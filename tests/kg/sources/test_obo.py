@@ -417,7 +417,7 @@ def test_a_table_of_a_header_alone(tmp_path):
     ("data", "row", "what"),
     [
         (table([{}], columns=COLUMNS[:-2]), 1, "no column translation_value"),
-        (table([{}], columns=[*COLUMNS, "subject_id"]), 1, "a column is named twice"),
+        (table([{}], columns=[*COLUMNS, "subject_id"]), 1, "a column appears twice"),
         (table([{}]) + "one\ttwo\n", 3, "2 fields where 7 were expected"),
         (table([{}]) + "\n" + table([{}]), 3, "an empty row"),
         (table([{}]).encode().replace(b"Crise", b"Cris\xe9"), 2, "byte 0xe9 is not UTF-8"),

@@ -239,7 +239,7 @@ def test_a_missing_column_names_those_there_are(tmp_path):
     download(tmp_path)
     (tmp_path / "CONCEPT.csv").write_text("concept_id\tconcept_name\n1\tx\n")
     with pytest.raises(
-        InputError, match=r"no column domain_id, .* the header has: concept_id, concept_name"
+        InputError, match=r"no column domain_id, .* there are: concept_id, concept_name"
     ):
         OmopSource(tmp_path, ReadOptions())
 
@@ -256,7 +256,7 @@ def test_two_swapped_files(tmp_path):
 def test_commas_instead_of_tabs(tmp_path):
     download(tmp_path)
     (tmp_path / "CONCEPT.csv").write_text(",".join(HEADERS["CONCEPT"].split()) + "\n")
-    with pytest.raises(InputError, match=r"no column concept_id, .*has: concept_id,concept_name,"):
+    with pytest.raises(InputError, match=r"no column concept_id, .*are: concept_id,concept_name,"):
         OmopSource(tmp_path, ReadOptions())
 
 
@@ -309,7 +309,7 @@ def test_a_gzip_that_is_cut_off(tmp_path):
 
 def test_blocks_give_the_same_as_one(tmp_path, monkeypatch):
     whole, tally = read(download(tmp_path))
-    monkeypatch.setattr("medcoder.kg.sources.rows.BLOCK", 150)
+    monkeypatch.setattr("medcoder.tables.unquoted.BLOCK", 150)
     parts, again = read(tmp_path)
     assert tally == again
     assert {part: sorted(rows) for part, rows in parts.items()} == {

@@ -445,7 +445,7 @@ def test_two_swapped_files(tmp_path):
     (tmp_path / CONCEPT).rename(tmp_path / "aside")
     (tmp_path / LANGUAGE).rename(tmp_path / CONCEPT)
     (tmp_path / "aside").rename(tmp_path / LANGUAGE)
-    with pytest.raises(InputError, match=r"no column definitionStatusId; .*has: id, .*refsetId"):
+    with pytest.raises(InputError, match=r"no column definitionStatusId; .*are: id, .*refsetId"):
         Rf2Source(tmp_path, ReadOptions())
 
 
@@ -519,11 +519,11 @@ def test_an_empty_file(tmp_path, suffix):
 
 
 def test_rows_are_numbered_across_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr("medcoder.kg.sources.rows.BLOCK", 500)
+    monkeypatch.setattr("medcoder.tables.unquoted.BLOCK", 500)
     plain, _ = read(release(tmp_path))
     monkeypatch.undo()
     assert read(tmp_path)[0] == plain
-    monkeypatch.setattr("medcoder.kg.sources.rows.BLOCK", 500)
+    monkeypatch.setattr("medcoder.tables.unquoted.BLOCK", 500)
     many = [concept(str(number)) for number in range(1, 200)]
     write(tmp_path, CONCEPT, [*many, concept("x")])
     with pytest.raises(InputError, match="id is 'x'") as caught:

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medcoder.errors import InputError, UnknownName
-from medcoder.kg.sources import open_source, tabular
+from medcoder.kg.sources import open_source
 from medcoder.kg.sources.table import TableSource
+from medcoder.tables import frames
 from medcoder.types import ReadOptions, Tally, Vocabulary
 from support.releases import read as read_release
 
@@ -129,9 +130,9 @@ def test_empty_concept_is_an_error_with_its_row(tmp_path, name):
 
 
 def test_rows_are_counted_across_frames(tmp_path, name, monkeypatch):
-    monkeypatch.setattr(tabular, "CHUNK", 2)
-    monkeypatch.setattr(tabular, "BATCH", 2)
-    monkeypatch.setattr("medcoder.kg.sources.rows.BLOCK", 16)
+    monkeypatch.setattr(frames, "CHUNK", 2)
+    monkeypatch.setattr(frames, "BATCH", 2)
+    monkeypatch.setattr("medcoder.tables.unquoted.BLOCK", 16)
     many = {"concept": [f"C{n}" for n in range(9)], "term": [f"term {n}" for n in range(9)]}
     many["type"] = ["A", "A|B"] * 4 + ["A"]
     rows, tally = read(write_table(tmp_path / name, many))
@@ -235,8 +236,8 @@ def test_csv_row_after_a_quoted_line_end(tmp_path):
     ("line", "what"),
     [
         (b"C2", "1 fields where 2 were expected"),
-        (b'C2,"open', "broken quoting"),
-        (b'C2,"a"b', "broken quoting"),
+        (b'C2,"open', "broken quotes"),
+        (b'C2,"a"b', "broken quotes"),
         (b"", "an empty row"),
         (b"C2,caf\xe9", "byte 0xe9 is not UTF-8"),
         (b"C2,\xed\xa0\x80", "byte 0xed is not UTF-8"),
@@ -264,7 +265,7 @@ def test_blank_lines_at_the_end_of_a_csv(tmp_path):
 def test_unclosed_quote_names_the_row_that_opens_it(tmp_path):
     text = 'concept,term\nC1,a\nC2,"b\n' + "C3,c\n" * 60_000
     error = error_of(write(tmp_path / "terms.csv", text))
-    assert error.what.startswith("broken quoting")
+    assert error.what.startswith("broken quotes")
     assert error.row == 3
 
 
@@ -349,7 +350,7 @@ def test_parquet_ids_that_are_not_text(tmp_path, ids):
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary()])
 def test_parquet_with_bad_utf8(tmp_path, kind, monkeypatch):
-    monkeypatch.setattr(tabular, "BATCH", 2)
+    monkeypatch.setattr(frames, "BATCH", 2)
     data = pa.array([b"a", None, b"b", b"caf\xe9"])
     if kind != pa.binary():
         wide = kind == pa.large_string()

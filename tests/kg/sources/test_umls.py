@@ -354,12 +354,12 @@ def test_blocks_of_any_size_give_the_same(tmp_path, monkeypatch, block, suffix):
     folder = write_umls(tmp_path, conso=many, rel=links, suffix=suffix, rank=[rank(5, "X", "SY")])
     whole, tally = read(folder)
     assert len(whole["terms"]) == 51
-    monkeypatch.setattr("medcoder.kg.sources.rows.BLOCK", block)
+    monkeypatch.setattr("medcoder.tables.unquoted.BLOCK", block)
     assert read(folder) == (whole, tally)
 
 
 def test_reading_can_stop_half_way(tmp_path, monkeypatch):
-    monkeypatch.setattr("medcoder.kg.sources.rows.BLOCK", 100)
+    monkeypatch.setattr("medcoder.tables.unquoted.BLOCK", 100)
     folder = write_umls(tmp_path, conso=[conso(f"C{n}", "x") for n in range(100)])
     tables = UmlsSource(folder, ReadOptions()).concepts(Tally())
     assert next(tables)[0] == "terms"

@@ -24,7 +24,7 @@ FIELDS = {CONSO: 18, REL: 16, STY: 6}
 @pytest.fixture(params=[None, 64, 1000], ids=["one block", "a row a block", "some rows a block"])
 def block(request, monkeypatch):
     if request.param:
-        monkeypatch.setattr("medcoder.kg.sources.rows.BLOCK", request.param)
+        monkeypatch.setattr("medcoder.tables.unquoted.BLOCK", request.param)
 
 
 @pytest.fixture(params=["", ".gz"], ids=["plain", "gzip"])

@@ -13,9 +13,8 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 
-from medcoder.errors import InputError
-from medcoder.kg.sources.frames import language_rule, leave_out, to_arrow
-from medcoder.kg.sources.rows import RowFile, read_header
+from medcoder.kg.sources.ids import language_rule, leave_out, to_arrow
+from medcoder.tables.unquoted import Unquoted, open_unquoted
 from medcoder.text import language_tag
 from medcoder.types import Count, ReadOptions
 
@@ -32,21 +31,13 @@ _KINDS = {
 }
 
 
-def open_translations(path: Path) -> RowFile:
-    columns = read_header(path, "\t")
-    missing = [name for name in REQUIRED if name not in columns]
-    if missing or len(set(columns)) < len(columns):
-        raise InputError(
-            f"no column {', '.join(missing)}" if missing else "a column is named twice",
-            file=path,
-            row=1,
-            remedy=f"A Babelon table has the columns {', '.join(REQUIRED)}",
-        )
-    return RowFile(path, columns, separator="\t", header=True)
+def open_translations(path: Path) -> Unquoted:
+    remedy = f"A Babelon table has the columns {', '.join(REQUIRED)}"
+    return open_unquoted(path, REQUIRED, separator="\t", remedy=remedy)
 
 
 def translations(
-    file: RowFile, sources: Mapping[str, str], options: ReadOptions, count: Count
+    file: Unquoted, sources: Mapping[str, str], options: ReadOptions, count: Count
 ) -> Iterator[pa.Table]:
     """Terms of a table. `sources`: the concepts there are, each with its vocabulary."""
     keep = [*REQUIRED, *([STATUS] if STATUS in file.columns else [])]

@@ -7,7 +7,6 @@ the stream between it and the file sees to the last two, and finds the line of a
 from __future__ import annotations
 
 import codecs
-import gzip
 import re
 from collections.abc import Generator
 from contextlib import closing
@@ -18,7 +17,8 @@ from typing import IO, Any
 import fastobo
 
 from medcoder.errors import InputError
-from medcoder.kg.sources.rows import FAULTS, check_file, fault, size_of
+from medcoder.tables.text import FAULTS, bad_byte, bytes_taken, check_file, fault, open_bytes
+from medcoder.tables.unquoted import size_of
 
 _RELEASE = re.compile(r"releases/([^/]+)")
 
@@ -100,19 +100,17 @@ class _Stream:
             return b""
         except UnicodeDecodeError as error:
             row = self._lines + error.object.count(b"\n", 0, error.start) + 1
-            self._fail(f"byte 0x{error.object[error.start]:02x} is not UTF-8", row)
+            remedy = "Copy or download it again, as UTF-8"
+            byte = error.object[error.start]
+            self.error = bad_byte(byte, file=self.path, row=row, remedy=remedy)
             return b""
         finally:
-            self.done = _position(self._raw)
+            self.done = bytes_taken(self._raw)
         if not block and self._last not in (b"", b"\n"):
             block = b"\n"
         self._lines += block.count(b"\n")
         self._last = block[-1:]
         return block
-
-    def _fail(self, what: str, row: int) -> None:
-        remedy = "Copy or download it again, as UTF-8"
-        self.error = InputError(what, file=self.path, row=row, remedy=remedy)
 
 
 def _parse(stream: _Stream) -> Generator[Any]:
@@ -141,15 +139,9 @@ def _parse(stream: _Stream) -> Generator[Any]:
 def _open(path: Path) -> IO[bytes]:
     check_file(path)
     try:
-        return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+        return open_bytes(path)
     except OSError as error:
         raise fault(path, error) from error
-
-
-def _position(raw: IO[bytes]) -> int:
-    """Bytes taken from the disk, also through gzip."""
-    inner = getattr(raw, "fileobj", None)
-    return (inner or raw).tell()
 
 
 def _header(frame: Any) -> Header:

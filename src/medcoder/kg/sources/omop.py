@@ -15,8 +15,8 @@ import polars as pl
 import pyarrow as pa
 
 from medcoder.errors import InputError
-from medcoder.kg.sources.frames import Rules, language_rule, leave_out, look_up, read_ids, to_arrow
-from medcoder.kg.sources.rows import RowFile, open_rows
+from medcoder.kg.sources.ids import Rules, language_rule, leave_out, look_up, read_ids, to_arrow
+from medcoder.tables.unquoted import Unquoted, open_unquoted
 from medcoder.types import Part, ReadOptions, Tally, Vocabulary
 
 COLUMNS = {
@@ -196,7 +196,7 @@ def _sorted(kept: list[pl.DataFrame]) -> pl.DataFrame:
     return table.sort("id")
 
 
-def _table(folder: Path, name: str) -> RowFile:
+def _table(folder: Path, name: str) -> Unquoted:
     file = _optional(folder, name)
     if file is None:
         raise InputError(
@@ -207,11 +207,11 @@ def _table(folder: Path, name: str) -> RowFile:
     return file
 
 
-def _optional(folder: Path, name: str) -> RowFile | None:
+def _optional(folder: Path, name: str) -> Unquoted | None:
     """The table of that name, in upper or lower case, the plain file first."""
     names = (f"{name}.csv".lower(), f"{name}.csv.gz".lower())
     found = [path for path in folder.glob("*") if path.name.lower() in names]
     if not found:
         return None
     path = min(found, key=lambda path: (path.suffix == ".gz", path.name))
-    return open_rows(path, COLUMNS[name].split(), separator="\t")
+    return open_unquoted(path, COLUMNS[name].split(), separator="\t")

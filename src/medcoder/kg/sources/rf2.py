@@ -26,16 +26,16 @@ import polars as pl
 import pyarrow as pa
 
 from medcoder.errors import InputError
-from medcoder.kg.sources.frames import (
+from medcoder.kg.sources.ids import (
     Rules,
     language_rule,
     leave_out,
     look_up,
-    places,
+    positions,
     read_ids,
     to_arrow,
 )
-from medcoder.kg.sources.rows import open_rows
+from medcoder.tables.unquoted import open_unquoted
 from medcoder.text import language_tag
 from medcoder.types import Count, Part, ReadOptions, Tally, Vocabulary
 
@@ -79,7 +79,7 @@ class Rf2Source:
         dated = _find(path)
         self._version = max(date for date, _ in dated["Concept"])
         self._files = {
-            kind: [open_rows(file, columns.split(), separator="\t") for _, file in dated[kind]]
+            kind: [open_unquoted(file, columns.split(), separator="\t") for _, file in dated[kind]]
             for kind, columns in COLUMNS.items()
         }
         self._labels = pl.DataFrame(schema={"id": pl.Int64, "label": pl.String})
@@ -140,7 +140,7 @@ class Rf2Source:
                 count.read += frame.height
                 if len(files) > 1:
                     numbers.append(frame["id"].cast(pl.Int64))
-                    again = places(numbers[-1], stated).is_not_null()
+                    again = positions(numbers[-1], stated).is_not_null()
                     frame = leave_out(frame, count, [("stated again", pl.lit(~again))])
                 yield count, frame
             if len(files) > 1:
@@ -227,7 +227,7 @@ def _fully_specified(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _types(specified: pl.DataFrame, english: pl.DataFrame) -> pa.Table:
     """Tags of English names; those of another language where a concept has no English one."""
-    foreign = specified.filter(places(specified["id"], english["id"]).is_null())
+    foreign = specified.filter(positions(specified["id"], english["id"]).is_null())
     tagged = pl.concat([english, foreign]).filter(pl.col("tag").fill_null("") != "")
     tagged = tagged.unique(["id", "tag"], maintain_order=True)
     return to_arrow(tagged.select(concept=pl.col("id").cast(pl.String), type="tag", name="tag"))

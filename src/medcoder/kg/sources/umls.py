@@ -14,8 +14,8 @@ import polars as pl
 import pyarrow as pa
 
 from medcoder.errors import InputError
-from medcoder.kg.sources.frames import language_rule, leave_out, to_arrow
-from medcoder.kg.sources.rows import RowFile
+from medcoder.kg.sources.ids import language_rule, leave_out, to_arrow
+from medcoder.tables.unquoted import Unquoted
 from medcoder.text import LANGUAGE_TAGS
 from medcoder.types import Part, ReadOptions, Tally, Vocabulary
 
@@ -82,7 +82,7 @@ class UmlsSource:
             # MRREL says what the second concept is to the first: "CUI2 RELA CUI1" reads true.
             yield to_arrow(frame.select(head="CUI2", relation=relation_label(), tail="CUI1"))
 
-    def _filter(self, frame: pl.DataFrame, file: RowFile, tally: Tally) -> pl.DataFrame:
+    def _filter(self, frame: pl.DataFrame, file: Unquoted, tally: Tally) -> pl.DataFrame:
         """Apply the options; count each row under the first reason that leaves it out."""
         options, count = self._options, tally[file.path.name]
         count.read += frame.height
@@ -109,11 +109,11 @@ class UmlsSource:
         rank = frame["RANK"].cast(pl.Int32, strict=False)
         good = rank.is_between(0, LARGEST_RANK).fill_null(False)
         if not good.all():
-            place = good.index_of(False) or 0
+            position = good.index_of(False) or 0
             raise InputError(
-                f"RANK is {frame['RANK'][place]!r}, not a number from 0 to {LARGEST_RANK:,}",
+                f"RANK is {frame['RANK'][position]!r}, not a number from 0 to {LARGEST_RANK:,}",
                 file=self._rank.path,
-                row=place + 1,
+                row=position + 1,
                 remedy="Check that this is the file that its name says, and that it is intact",
             )
         return frame.with_columns(RANK=-rank).unique(["SAB", "TTY", "SUPPRESS"], keep="first")
@@ -158,7 +158,7 @@ def _language() -> pl.Expr:
 LANGUAGES = {code.upper(): tag for code, tag in LANGUAGE_TAGS.items()}
 
 
-def _rrf(folder: Path, name: str) -> RowFile:
+def _rrf(folder: Path, name: str) -> Unquoted:
     file = _optional(folder, name)
     if file is None:
         raise InputError(
@@ -169,17 +169,17 @@ def _rrf(folder: Path, name: str) -> RowFile:
     return file
 
 
-def _optional(folder: Path, name: str) -> RowFile | None:
-    for place in (folder, folder / "META"):
+def _optional(folder: Path, name: str) -> Unquoted | None:
+    for inside in (folder, folder / "META"):
         for suffix in (".RRF", ".RRF.gz"):
-            path = place / (name + suffix)
+            path = inside / (name + suffix)
             if path.exists():
                 columns = COLUMNS[name].split()
-                return RowFile(path, columns, separator="|", trailing=True, looks_like=SHAPES)
+                return Unquoted(path, columns, separator="|", trailing=True, looks_like=SHAPES)
     return None
 
 
-def _check_ids(file: RowFile, frame: pl.DataFrame, columns: list[str]) -> None:
+def _check_ids(file: Unquoted, frame: pl.DataFrame, columns: list[str]) -> None:
     """No id is empty, and the first of a file are concept ids: the file is what its name says."""
     for column in columns:
         ids = frame[column]
@@ -187,10 +187,10 @@ def _check_ids(file: RowFile, frame: pl.DataFrame, columns: list[str]) -> None:
         if file.before == 0:
             good = ids.head(100).str.contains(r"^C[0-9A-Z]+$").extend(good[100:])
         if not good.all():
-            place = good.index_of(False) or 0
+            position = good.index_of(False) or 0
             raise InputError(
-                f"{column} is {ids[place][:40]!r}, not a concept id such as C0002502",
+                f"{column} is {ids[position][:40]!r}, not a concept id such as C0002502",
                 file=file.path,
-                row=file.before + place + 1,
+                row=file.before + position + 1,
                 remedy="Check that this is the file that its name says, and that it is intact",
             )

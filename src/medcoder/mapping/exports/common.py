@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from medcoder.mapping.base import Mapping
 from medcoder.mapping.store import Project
 from medcoder.progress import Progress
-from medcoder.tables.cells import safe
+from medcoder.tables.write import safe
 from medcoder.text import clean
 
 HISTORY = "the history of decisions is in the project only"

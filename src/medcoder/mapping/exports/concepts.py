@@ -10,10 +10,10 @@ import polars as pl
 
 from medcoder.errors import InputError, UsageError
 from medcoder.kg.codes import SEPARATOR, code_key, vocabulary_key
-from medcoder.kg.sources.rows import open_rows
 from medcoder.mapping.base import Target
 from medcoder.mapping.store import Project
 from medcoder.mapping.systems import system_of
+from medcoder.tables.unquoted import open_unquoted
 from medcoder.types import Code
 
 OMOP = "OMOP"
@@ -100,7 +100,7 @@ def concepts_for(project: Project, concepts: Path | None) -> Concepts:
 
 def check_concepts(path: Path) -> None:
     """An error unless the first line is that of a CONCEPT table."""
-    open_rows(_file(path), _COLUMNS, separator="\t")
+    open_unquoted(_file(path), _COLUMNS, separator="\t")
 
 
 def read_concepts(path: Path, wanted: set[str]) -> dict[str, Concept]:
@@ -108,7 +108,7 @@ def read_concepts(path: Path, wanted: set[str]) -> dict[str, Concept]:
     # Codes are compared by their keys; letters and digits are enough to leave most rows out.
     bare = pl.Series([key.partition(SEPARATOR)[2] for key in wanted], dtype=pl.String)
     found: dict[str, tuple[bool, Concept]] = {}
-    table = open_rows(_file(path), _COLUMNS, separator="\t")
+    table = open_unquoted(_file(path), _COLUMNS, separator="\t")
     for frame in table.read(_COLUMNS):
         frame = frame.with_row_index(_ROW, table.before + 1)
         code = pl.col("concept_code").str.to_uppercase().str.strip_chars()
@@ -130,7 +130,7 @@ def read_concepts(path: Path, wanted: set[str]) -> dict[str, Concept]:
 def find_ids(path: Path, wanted: set[int]) -> dict[int, tuple[Concept, Code]]:
     """Concepts by their id, with their code."""
     found = {}
-    for frame in open_rows(_file(path), _COLUMNS, separator="\t").read(_COLUMNS):
+    for frame in open_unquoted(_file(path), _COLUMNS, separator="\t").read(_COLUMNS):
         near = frame.filter(pl.col("concept_id").is_in([str(number) for number in wanted]))
         for number, name, domain, vocabulary, standard, code, _ in near.select(
             _COLUMNS

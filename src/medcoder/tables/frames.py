@@ -1,18 +1,14 @@
-"""Tables with named columns on disk: CSV, TSV and Parquet behind one interface.
+"""Tables of any size as data frames: CSV, TSV and Parquet behind one interface.
 
 Every reader gives data frames of strings in which a null is an empty string, and turns damage
-into an error with its place. CSV follows RFC 4180: a quoted field may hold commas, doubled
-quotes and line ends. TSV has no quoting: quotes are part of the text.
+into an error that names the file and the row. CSV has quotes; TSV has none.
 """
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
 import polars as pl
 import pyarrow as pa
@@ -20,7 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from medcoder.errors import InputError
-from medcoder.kg.sources.rows import FAULTS, RowFile, check_encoding, check_file, fault, read_header
+from medcoder.tables.text import Records, bad_byte, check_file, check_not_utf16
+from medcoder.tables.unquoted import Unquoted, read_header
 
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 CHUNK = 50_000  # rows of CSV a frame
@@ -30,14 +27,18 @@ _EXACT = 1 << 53  # whole numbers up to here survive in a 64-bit float
 _TEXT = (pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary())
 
 
-class Rows(Protocol):
+class Frames(Protocol):
     """A table on disk."""
 
     path: Path
     columns: list[str]
     header: bool  # whether the first row of the file is the header
     size: int
-    done: int
+
+    @property
+    def done(self) -> int:
+        """Bytes of the file on disk taken in so far."""
+        ...
 
     def read(self, keep: Sequence[str]) -> Iterator[pl.DataFrame]:
         """Data frames of the columns in `keep`, all strings, nulls as empty strings."""
@@ -56,7 +57,7 @@ def split_name(path: Path) -> tuple[str, str]:
     return path.name, ""
 
 
-def open_rows(path: Path) -> Rows:
+def open_frames(path: Path) -> Frames:
     """Open a table by its suffix."""
     check_file(path)
     suffix = split_name(path)[1]
@@ -67,104 +68,70 @@ def open_rows(path: Path) -> Rows:
             remedy=f"Save it with one of these suffixes: {', '.join(SUFFIXES)}",
         )
     if suffix == ".parquet":
-        return ParquetFile(path)
+        return ParquetFrames(path)
     if suffix.startswith(".tsv"):
-        return RowFile(path, read_header(path, "\t"), separator="\t", header=True)
-    return CsvFile(path)
+        return Unquoted(path, read_header(path, "\t"), separator="\t", header=True)
+    return CsvFrames(path)
 
 
-class CsvFile:
-    """Comma-separated values with quoting, plain or gzipped."""
+class CsvFrames:
+    """Comma-separated values with quotes, plain or gzipped."""
 
     header = True
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.size = path.stat().st_size
-        self.columns = next(self._records(), [])
-        self.done = 0  # bytes of the file on disk taken in so far
+        self._records = Records(path)
+        self.columns = next(self._rows(), [])
+        self._records.done = 0
         if not self.columns:
             raise InputError("the header is empty", file=path, row=1, remedy="Name the columns")
-        check_encoding(path, self.columns[0].encode())
+        check_not_utf16(path, self.columns[0].encode())
+
+    @property
+    def done(self) -> int:
+        """Bytes of the file on disk taken in so far."""
+        return self._records.done
 
     def read(self, keep: Sequence[str]) -> Iterator[pl.DataFrame]:
-        self.done = 0
-        picked = [self.columns.index(name) for name in keep]
+        self._records.done = 0
+        positions = [self.columns.index(name) for name in keep]
         chunk: list[list[str]] = []
-        records = self._records()
-        next(records)
-        for record in records:
-            chunk.append([record[place] for place in picked])
+        rows = self._rows()
+        next(rows)
+        for row in rows:
+            chunk.append([row[position] for position in positions])
             if len(chunk) == CHUNK:
                 yield _frame(chunk, keep)
                 chunk = []
         if chunk:
             yield _frame(chunk, keep)
 
-    def _records(self, *, errors: str = "strict") -> Iterator[list[str]]:
+    def _rows(self) -> Iterator[list[str]]:
         """The header, then rows that have as many fields."""
-        row = width = 0
+        width = 0
         blank = False  # empty lines are fine at the end of the file only
-        try:
-            with self.path.open("rb") as raw:
-                stream: IO[bytes] = raw
-                if self.path.suffix.lower() == ".gz":
-                    stream = gzip.GzipFile(fileobj=raw, mode="rb")  # type: ignore[assignment]
-                text = io.TextIOWrapper(stream, "utf-8-sig", errors=errors, newline="")
-                for record in csv.reader(text, strict=True):
-                    row += 1
-                    width = width or len(record)
-                    if record and (blank or len(record) != width):
-                        self._wrong_fields(len(record), width, row - blank, blank=blank)
-                    blank = not record
-                    if row % 1000 == 1:
-                        self.done = raw.tell()
-                    if not blank:
-                        yield record
-                self.done = self.size
-        except UnicodeDecodeError as error:
-            self._find_bad_byte()
-            raise InputError("is not UTF-8", file=self.path) from error
-        except csv.Error as error:
-            raise InputError(
-                f"broken quoting: {error}",
-                file=self.path,
-                row=row + 1,
-                remedy="Close every quote and double those inside a quoted field, "
-                "or save the table as .tsv, which has no quoting",
-            ) from error
-        except FAULTS as error:
-            raise fault(self.path, error, row + 1) from error
-
-    def _wrong_fields(self, found: int, width: int, row: int, *, blank: bool) -> None:
-        what = "an empty row" if blank else f"{found} fields where {width} were expected"
-        raise InputError(
-            what,
-            file=self.path,
-            row=row,
-            remedy="Quote fields that hold commas, and check that the file is not cut off",
-        )
-
-    def _find_bad_byte(self) -> None:
-        """Raise an error for the first row with a byte that is not UTF-8."""
-        # Decoding runs ahead of the rows, so the row is found by a second, lenient pass, in
-        # which byte 0xNN stands as U+DCNN.
-        for row, record in enumerate(self._records(errors="surrogateescape"), 1):
-            for char in "".join(record):
-                if "\udc80" <= char <= "\udcff":
-                    raise InputError(
-                        f"byte 0x{ord(char) - 0xDC00:02x} is not UTF-8",
-                        file=self.path,
-                        row=row,
-                        remedy="Convert the file to UTF-8, or download it again",
-                    )
+        for number, fields in self._records:
+            width = width or len(fields)
+            if fields and (blank or len(fields) != width):
+                what = f"{len(fields)} fields where {width} were expected"
+                raise InputError(
+                    "an empty row" if blank else what,
+                    file=self.path,
+                    row=number - blank,
+                    remedy="Quote fields that hold commas, and check that the file is not cut off",
+                )
+            blank = not fields
+            if not blank:
+                yield fields
 
 
 def _frame(rows: list[list[str]], columns: Sequence[str]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")
 
 
-class ParquetFile:
+class ParquetFrames:
     """Apache Parquet, read in batches."""
 
     header = False
@@ -229,11 +196,9 @@ class ParquetFile:
                 try:
                     (value or b"").decode()
                 except UnicodeDecodeError as error:
-                    raise InputError(
-                        f"byte 0x{value[error.start]:02x} is not UTF-8",
-                        file=self.path,
-                        row=number,
-                        remedy="Write the file again from text in UTF-8",
+                    remedy = "Write the file again from text in UTF-8"
+                    raise bad_byte(
+                        value[error.start], file=self.path, row=number, remedy=remedy
                     ) from error
             raise
 

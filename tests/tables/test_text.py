@@ -14,9 +14,8 @@ from pyarrow import parquet
 
 from medcoder.errors import InputError, UsageError
 from medcoder.mapping.settings import Columns, Settings
-from medcoder.tables import TABLES, Reading, open_table
-from medcoder.tables.base import Row
-from medcoder.tables.cells import safe
+from medcoder.tables import TABLES, Reading, Row, open_table
+from medcoder.tables.write import safe
 
 ROWS = [("1", "fever"), ("2", 'a,b\n"c"; d\te'), ("3", ""), ("4", "かぜ é")]
 
@@ -138,7 +137,7 @@ def test_an_encoding_that_cannot_be_told_names_the_row(tmp_path):
     lines = ["text", *["plain"] * 5000, "fièvre", "plain"]
     path = tmp_path / "t.csv"
     path.write_bytes("\n".join(lines).encode("cp1252"))
-    with pytest.raises(InputError, match=r"t\.csv, row 5,002: byte 3 .* 0xe8, is not UTF-8") as bad:
+    with pytest.raises(InputError, match=r"t\.csv, row 5,002: byte 0xe8 is not UTF-8") as bad:
         read(path)
     assert "--encoding cp1252" in str(bad.value)
     path.write_bytes("šum\nfièvre\n".encode("utf-16-le"))  # no zero beside its first letter

@@ -1,19 +1,15 @@
-"""Rows of large delimited text files without quoting: RRF, RF2 and OMOP.
+"""Large text files without quotes as data frames: RRF, RF2, OMOP, and TSV.
 
 Blocks of whole lines go to polars; every block is checked first, so that a row with the wrong
-number of fields or a byte that is not UTF-8 is an error with its place, never a shifted column.
+number of fields or a byte that is not UTF-8 is an error that names the row, never a shifted column.
 Only "\\n" ends a row: U+2028 and U+0085 are part of the text.
 """
 
 from __future__ import annotations
 
-import gzip
-import io
-import stat
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,15 +17,27 @@ import polars as pl
 
 from medcoder.errors import InputError
 from medcoder.prefetch import in_parallel, prefetch
+from medcoder.tables.text import (
+    FAULTS,
+    bytes_taken,
+    check_columns,
+    check_file,
+    check_not_utf16,
+    decode,
+    fault,
+    open_bytes,
+)
 
 _PIECE = 1 << 17
 BLOCK = 1 << 23  # bytes a block: small enough for the allocator to use again without new pages
 LONGEST = 1 << 26  # bytes of a row
 LONGEST_HEADER = 1 << 20
-FAULTS = (EOFError, OSError, zlib.error)  # what reading a file may raise, see `fault`
+_INTACT = "Check that this is the right file and that its header is intact"
+_CONVERT = "Convert the file to UTF-8, or download it again"
+_NO_TEXT = "Line ends may be missing, or it may be no text file"
 
 
-class RowFile:
+class Unquoted:
     """One delimited file: how it is cut into fields, and how far reading has come."""
 
     def __init__(
@@ -88,7 +96,7 @@ class RowFile:
                 row=before + self.header + 1,
                 remedy="Look for empty lines near this row",
             )
-        frame.columns = [self.columns[place] for place in picked]
+        frame.columns = [self.columns[position] for position in picked]
         return frame
 
     @property
@@ -118,25 +126,17 @@ class RowFile:
         ).any():
             self._find_bad_row(block, before)
         if not block.isascii():
-            try:
-                block.decode()
-            except UnicodeDecodeError as error:
-                raise InputError(
-                    f"byte 0x{block[error.start]:02x} is not UTF-8",
-                    file=self.path,
-                    row=before + block.count(b"\n", 0, error.start) + self.header + 1,
-                    remedy="Convert the file to UTF-8, or download it again",
-                ) from error
+            decode(block, file=self.path, before=before + self.header, remedy=_CONVERT)
         return rows
 
     def _find_bad_row(self, block: bytes, before: int) -> None:
         """Raise an error for the first row with the wrong number of fields, if there is one."""
         separator = self.separator.encode()
         for number, line in enumerate(block.removesuffix(b"\n").split(b"\n"), before + 1):
-            found = line.count(separator)
-            if found == self._separators:
+            separators = line.count(separator)
+            if separators == self._separators:
                 continue
-            fields = found + (0 if self.trailing else 1)
+            fields = separators + (0 if self.trailing else 1)
             what = f"{fields} fields where {len(self.columns)} were expected"
             other = self.looks_like.get(fields)
             if not line.strip():
@@ -160,7 +160,7 @@ class RowFile:
         first = True
         for block in self._raw_blocks():
             if first:
-                check_encoding(self.path, block)
+                check_not_utf16(self.path, block)
                 block = block.removeprefix(b"\xef\xbb\xbf")
                 block = self._without_header(block) if self.header else block
                 first = False
@@ -173,30 +173,21 @@ class RowFile:
 
     def _without_header(self, block: bytes) -> bytes:
         line, _, rest = block.partition(b"\n")
-        found = line.rstrip(b"\r").decode(errors="replace").split(self.separator)
-        if found != self.columns:
-            missing = [name for name in self.columns if name not in found]
-            what = f"no column {', '.join(missing)}" if missing else "unexpected order of columns"
-            raise InputError(
-                f"{what}; the header has: {', '.join(found)[:300]}",
-                file=self.path,
-                row=1,
-                remedy="Check that this is the right file and that its header is intact",
-            )
+        header = line.rstrip(b"\r").decode(errors="replace").split(self.separator)
+        if header != self.columns:
+            check_columns(self.columns, header, file=self.path, remedy=_INTACT)
+            raise InputError("unexpected order of columns", file=self.path, row=1, remedy=_INTACT)
         return rest
 
     def _raw_blocks(self) -> Iterator[bytes]:
         check_file(self.path)
-        with self.path.open("rb") as raw:
-            stream: IO[bytes] = raw
-            if self.path.suffix == ".gz":
-                stream = gzip.GzipFile(fileobj=raw, mode="rb")  # type: ignore[assignment]
+        with open_bytes(self.path) as stream:
             while block := stream.read(BLOCK):
                 if not block.endswith(b"\n"):
                     rest = stream.readline(LONGEST)  # to the end of the row
                     self._check_length(rest)
                     block += rest
-                self.done = raw.tell()
+                self.done = bytes_taken(stream)
                 yield block
 
     def _check_length(self, rest: bytes) -> None:
@@ -204,19 +195,23 @@ class RowFile:
             raise InputError(
                 f"a row of more than {LONGEST >> 20} MB",
                 file=self.path,
-                remedy="Line ends may be missing, or it may be no text file",
+                remedy=_NO_TEXT,
             )
 
 
-def _counts_before(data: npt.NDArray[Any], byte: int, places: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """How often `byte` stands in `data` before each of the ascending places.
+def _counts_before(
+    data: npt.NDArray[Any], byte: int, positions: npt.NDArray[Any]
+) -> npt.NDArray[Any]:
+    """How often `byte` occurs in `data` before each of the ascending positions.
 
     Eight bytes at a time: a multiplication adds the eight flags of a word up in its highest byte.
     Unlike the functions of `bytes`, all of this leaves other threads the interpreter.
     """
-    found = np.empty(len(places), np.int64)
+    counted = np.empty(len(positions), np.int64)
     ones, top = np.uint64(0x0101010101010101), np.uint64(56)
-    lower = np.array([(1 << 8 * part) - 1 for part in range(8)], np.uint64)  # bytes before a place
+    lower = np.array(
+        [(1 << 8 * part) - 1 for part in range(8)], np.uint64
+    )  # bytes before a position
     flags = np.zeros(_PIECE + 8, np.uint8)
     words = flags.view("<u8")
     total = first = 0
@@ -226,12 +221,14 @@ def _counts_before(data: npt.NDArray[Any], byte: int, places: npt.NDArray[Any]) 
         flags[len(piece) :] = 0
         counts = words * ones >> top
         before = np.cumsum(counts) - counts
-        last = int(np.searchsorted(places, begin + _PIECE))
-        within = places[first:last] - begin
+        last = int(np.searchsorted(positions, begin + _PIECE))
+        within = positions[first:last] - begin
         word = within >> 3
-        found[first:last] = before[word] + ((words[word] & lower[within & 7]) * ones >> top) + total
+        counted[first:last] = (
+            before[word] + ((words[word] & lower[within & 7]) * ones >> top) + total
+        )
         total, first = total + int(counts.sum()), last
-    return found
+    return counted
 
 
 def size_of(path: Path) -> int:
@@ -242,74 +239,34 @@ def size_of(path: Path) -> int:
         return 0
 
 
-def check_file(path: Path) -> None:
-    """An error unless there is a file with something in it."""
-    try:
-        path.name.encode()  # it goes into the report
-        state = path.stat()
-    except UnicodeEncodeError as error:
-        raise InputError("its name is not UTF-8", file=path, remedy="Rename it") from error
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise InputError("does not exist", file=path, remedy="Check the path") from error
-    except OSError as error:
-        raise fault(path, error) from error
-    if not stat.S_ISREG(state.st_mode):
-        what = "is a folder" if stat.S_ISDIR(state.st_mode) else "is not a regular file"
-        raise InputError(what, file=path, remedy="A file of this name is needed")
-    if state.st_size == 0:
-        raise InputError("is empty", file=path, remedy="Copy or download it again")
-
-
-def fault(path: Path, error: Exception, row: int | None = None) -> InputError:
-    """The error to raise for one of FAULTS."""
-    if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
-        what, remedy = f"cannot be read: {error.strerror or error}", "Check that you may read it"
-    else:
-        what, remedy = "the gzip data is cut off or damaged", "Copy or download it again"
-    return InputError(what, file=path, row=row, remedy=remedy)
-
-
-def check_encoding(path: Path, start: bytes) -> None:
-    """An error for UTF-16, of which much would pass for UTF-8 with NUL characters."""
-    if start.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in start[:4]:
-        raise InputError(
-            "is UTF-16 or no text, not UTF-8", file=path, row=1, remedy="Convert the file to UTF-8"
-        )
-
-
 def read_header(path: Path, separator: str) -> list[str]:
     """Column names of the first line of a plain or gzipped file."""
     check_file(path)
-    opener = gzip.open if path.suffix == ".gz" else io.open
     try:
-        with opener(path, "rb") as file:
-            line = file.readline(LONGEST_HEADER)
+        with open_bytes(path) as stream:
+            line = stream.readline(LONGEST_HEADER)
     except FAULTS as error:
         raise fault(path, error) from error
     if not line.strip():
         raise InputError("is empty", file=path, remedy="Copy or download it again")
-    check_encoding(path, line)
+    check_not_utf16(path, line)
     if len(line) == LONGEST_HEADER and not line.endswith(b"\n"):
         raise InputError(
             f"a header of more than {LONGEST_HEADER >> 20} MB",
             file=path,
             row=1,
-            remedy="Line ends may be missing, or it may be no text file",
+            remedy=_NO_TEXT,
         )
     text = line.decode("utf-8-sig", errors="replace").rstrip("\r\n")
     return text.split(separator)
 
 
-def open_rows(path: Path, wanted: Sequence[str], *, separator: str) -> RowFile:
+def open_unquoted(
+    path: Path, wanted: Sequence[str], *, separator: str, remedy: str = _INTACT
+) -> Unquoted:
     """A file with a header that names at least the columns in `wanted`, in any order."""
-    found = read_header(path, separator)
-    missing = [name for name in wanted if name not in found]
-    if missing or len(set(found)) < len(found):
-        what = f"no column {', '.join(missing)}" if missing else "a column appears twice"
-        raise InputError(
-            f"{what}; the header has: {', '.join(found)[:300]}",
-            file=path,
-            row=1,
-            remedy="Check that this is the right file and that its header is intact",
-        )
-    return RowFile(path, found, separator=separator, header=True)
+    header = read_header(path, separator)
+    check_columns(wanted, header, file=path, remedy=remedy)
+    if len(set(header)) < len(header):
+        raise InputError("a column appears twice", file=path, row=1, remedy=remedy)
+    return Unquoted(path, header, separator=separator, header=True)

@@ -1,10 +1,10 @@
-"""Parquet files, and frames of pandas, polars and Arrow."""
+"""Parquet files, read and written, and frames of pandas, polars and Arrow."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from medcoder.errors import InputError, UsageError
-from medcoder.tables.base import Reading, Row, file_fingerprint
+from medcoder.tables import Reading, Row, file_fingerprint
+from medcoder.tables.text import missing_columns
 
 _BATCH = 8192  # rows at a time
 
@@ -22,21 +23,21 @@ class Parquet:
 
     format = "parquet"
 
-    def __init__(self, file: Path, reading: Reading) -> None:
+    def __init__(self, path: Path, reading: Reading) -> None:
         reading.refuse("encoding", "delimiter", "sheet", format="Parquet")
-        self.name, self._file = file.name, file
+        self.name, self._path = path.name, path
         try:
-            with parquet.ParquetFile(file) as stored:
+            with parquet.ParquetFile(path) as stored:
                 self.schema = stored.schema_arrow
                 self._size = stored.metadata.num_rows
         except (pa.ArrowException, OSError) as error:
             raise InputError(
-                f"it cannot be read as Parquet: {error}", file=file, remedy="Write it again"
+                f"it cannot be read as Parquet: {error}", file=path, remedy="Write it again"
             ) from error
         self.header = tuple(self.schema.names)
 
     def fingerprint(self) -> str:
-        return file_fingerprint(self._file)
+        return file_fingerprint(self._path)
 
     def size(self) -> int:
         return int(self._size)
@@ -44,14 +45,14 @@ class Parquet:
     def rows(self, skip: int = 0) -> Iterator[Row]:
         return _rows(self.batches(), skip)
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The columns as they are."""
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """The columns as they are; None: all."""
         try:
-            with parquet.ParquetFile(self._file) as stored:
-                yield from stored.iter_batches(_BATCH)
+            with parquet.ParquetFile(self._path) as stored:
+                yield from stored.iter_batches(_BATCH, columns=columns)
         except (pa.ArrowException, OSError) as error:
             raise InputError(
-                f"it is damaged: {error}", file=self._file, remedy="Write it again"
+                f"it is damaged: {error}", file=self._path, remedy="Write it again"
             ) from error
 
 
@@ -81,8 +82,34 @@ class Frame:
         yield from self.table.to_batches(_BATCH)
 
 
-def open_parquet(file: Path, reading: Reading) -> Parquet:
-    return Parquet(file, reading)
+def open_writer(path: Path, schema: pa.Schema) -> parquet.ParquetWriter:
+    """A Parquet file to write tables and batches to; close it, or use it in a with statement."""
+    return parquet.ParquetWriter(path, schema)
+
+
+def write_rows(path: Path, rows: Iterable[Sequence[object]], schema: pa.Schema) -> int:
+    """Write a table as a whole; gives the number of its rows."""
+    table = from_rows(rows, schema)
+    parquet.write_table(table, path)
+    return int(table.num_rows)
+
+
+def from_rows(rows: Iterable[Sequence[object]], schema: pa.Schema) -> pa.Table:
+    """Rows as a table."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    return pa.table(
+        [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)],
+        schema=schema,
+    )
+
+
+def read_column(path: Path, name: str) -> Iterator[str]:
+    """The texts of a column without its nulls, a batch at a time."""
+    table = Parquet(path, Reading())
+    if name not in table.header:
+        raise missing_columns([name], table.header, file=path, row=None)
+    for batch in table.batches([name]):
+        yield from (value for value in batch.column(0).to_pylist() if value is not None)
 
 
 def open_frame(source: Any, reading: Reading) -> Frame:
