@@ -477,7 +477,7 @@ def test_what_usagi_says(project, tmp_path):
 
 def test_a_broken_concept_table_is_an_error(project, tmp_path):
     path = write_concepts(tmp_path, [["concept_id", "name"], ["1", "x"]])
-    with pytest.raises(InputError, match="no column concept_name"):
+    with pytest.raises(InputError, match="no such column: concept_name"):
         export(project, "omop", tmp_path / "x.csv", concepts=path)
 
 

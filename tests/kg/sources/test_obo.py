@@ -416,7 +416,7 @@ def test_a_table_of_a_header_alone(tmp_path):
 @pytest.mark.parametrize(
     ("data", "row", "what"),
     [
-        (table([{}], columns=COLUMNS[:-2]), 1, "no column translation_value"),
+        (table([{}], columns=COLUMNS[:-2]), 1, "no such column"),
         (table([{}], columns=[*COLUMNS, "subject_id"]), 1, "a column appears twice"),
         (table([{}]) + "one\ttwo\n", 3, "2 fields where 7 were expected"),
         (table([{}]) + "\n" + table([{}]), 3, "an empty row"),

@@ -445,14 +445,16 @@ def test_two_swapped_files(tmp_path):
     (tmp_path / CONCEPT).rename(tmp_path / "aside")
     (tmp_path / LANGUAGE).rename(tmp_path / CONCEPT)
     (tmp_path / "aside").rename(tmp_path / LANGUAGE)
-    with pytest.raises(InputError, match=r"no column definitionStatusId; .*are: id, .*refsetId"):
+    with pytest.raises(
+        InputError, match=r": definitionStatusId; .*are: id, .*refsetId"
+    ):
         Rf2Source(tmp_path, ReadOptions())
 
 
 def test_a_relationship_file_under_the_name_of_the_concept_file(tmp_path):
     release(tmp_path)
     (tmp_path / CONCEPT).write_bytes((tmp_path / RELATIONSHIP).read_bytes())
-    with pytest.raises(InputError, match="no column definitionStatusId"):
+    with pytest.raises(InputError, match="no such column: definitionStatusId"):
         Rf2Source(tmp_path, ReadOptions())
 
 
