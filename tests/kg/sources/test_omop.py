@@ -256,9 +256,7 @@ def test_two_swapped_files(tmp_path):
 def test_commas_instead_of_tabs(tmp_path):
     download(tmp_path)
     (tmp_path / "CONCEPT.csv").write_text(",".join(HEADERS["CONCEPT"].split()) + "\n")
-    with pytest.raises(
-        InputError, match=r": concept_id, .*are: concept_id,concept_name,"
-    ):
+    with pytest.raises(InputError, match=r": concept_id, .*are: concept_id,concept_name,"):
         OmopSource(tmp_path, ReadOptions())
 
 

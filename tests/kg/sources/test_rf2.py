@@ -445,9 +445,7 @@ def test_two_swapped_files(tmp_path):
     (tmp_path / CONCEPT).rename(tmp_path / "aside")
     (tmp_path / LANGUAGE).rename(tmp_path / CONCEPT)
     (tmp_path / "aside").rename(tmp_path / LANGUAGE)
-    with pytest.raises(
-        InputError, match=r": definitionStatusId; .*are: id, .*refsetId"
-    ):
+    with pytest.raises(InputError, match=r": definitionStatusId; .*are: id, .*refsetId"):
         Rf2Source(tmp_path, ReadOptions())
 
 
