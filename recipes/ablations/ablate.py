@@ -20,11 +20,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from medcoder.evaluate import Score, read_scores
+from medcoder.evaluate import Score, read_scores, run_benches
 from medcoder.evaluate.embeddings import load
-from medcoder.evaluate.report.measured import seedless
-from medcoder.evaluate.run import run as measure
-from medcoder.evaluate.scores import NAME
+from medcoder.evaluate.report import seedless
 
 PAIRS = ("sampler.pairs=1024", "loss.kind=info_nce")
 TRANSLATION = (
@@ -76,7 +74,7 @@ def main() -> None:
 def train(variant: str, seed: int, options: argparse.Namespace) -> None:
     """One run in a process of its own, which measures it too; only then its model is let go."""
     name = f"{variant}#{seed}"
-    if any(score.embedding == name for score in read_scores(options.out / NAME)):
+    if any(score.embedding == name for score in read_scores(options.out)):
         return
     folder = options.out / re.sub(r"\W+", "-", name).strip("-")
     settings = {
@@ -99,7 +97,9 @@ def train(variant: str, seed: int, options: argparse.Namespace) -> None:
 
 def measured(model: str, name: str, data: str, out: str) -> None:
     system: Any = load(f"{model},name={name}")
-    for done in measure([system], BENCHES, Path(data), Path(out), options={"modes": ["frozen"]}):
+    for done in run_benches(
+        [system], BENCHES, Path(data), Path(out), options={"modes": ["frozen"]}
+    ):
         print(done.system, done.bench, done.state, flush=True)
 
 

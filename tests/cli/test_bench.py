@@ -5,9 +5,8 @@ import re
 
 import pytest
 
-from medcoder.cli import benches, figures, systems
 from medcoder.cli.listed import spread
-from medcoder.errors import InputError, UsageError
+from medcoder.errors import InputError
 from medcoder.evaluate import BENCHES, read_scores
 from support.evaluated import linking_data, write_table
 from support.many import many_terms
@@ -93,7 +92,7 @@ def test_a_run_shows_figures_and_writes_them(done):
 def test_running_again_keeps_what_is_there(data, done):
     result = medcoder(
         "bench", "run", "--data", data, "--models=lexical:tfidf", "--out", done,
-        "--benches", "cadec", "mayosrs", "--other-data", "--resamples", "20",
+        "--benches", "cadec,mayosrs", "cadec", "--other-data", "--resamples", "20",
     )  # fmt: skip
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
@@ -161,7 +160,7 @@ def test_a_failure_is_shown_and_is_the_exit_code(data, tmp_path, monkeypatch):
     def broken(*_, **__):
         raise InputError("it is bad", file="x")
 
-    monkeypatch.setattr("medcoder.evaluate.tasks.pairs.read_pairs", broken)
+    monkeypatch.setattr("medcoder.evaluate.benches.similarity.read_pairs", broken)
     result = medcoder(
         "bench", "run", "--data", data, "--models", "lexical:exact", "--out", tmp_path,
         "--benches", "mayosrs", "cadec", "--other-data",
@@ -175,7 +174,7 @@ def test_an_interrupt_says_that_the_command_goes_on(data, tmp_path, monkeypatch)
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("medcoder.evaluate.run.run", interrupted)
+    monkeypatch.setattr("medcoder.evaluate.bench_runs.run_benches", interrupted)
     result = medcoder(
         "bench", "run", "--data", data, "--models", "lexical:exact", "--out", tmp_path
     )
@@ -209,16 +208,6 @@ def test_the_whole_normaliser_is_a_system_of_its_own(bag, tmp_path):
     before = made[0].stat().st_mtime_ns
     assert medcoder(*words, "--force").exit_code == 0
     assert made[0].stat().st_mtime_ns == before  # the index is not built again
-
-
-def test_specs_of_normalisers():
-    assert systems.is_normalizer("normalizer")
-    assert systems.is_normalizer("normalizer:a/b,name=Ours")
-    assert not systems.is_normalizer("path/normalizer")
-    assert systems._named("normalizer:a/b,name=Ours, all") == ("a/b", "Ours, all")
-    assert systems._named("normalizer") == (None, None)
-    with pytest.raises(UsageError, match="the one option"):
-        systems.check_specs(["normalizer:a,pooling=cls"])
 
 
 # What comes of it
@@ -291,7 +280,10 @@ def test_figures_are_drawn_once(done, tmp_path):
 
 def test_all_of_the_paper_in_one_go(data, tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr(figures, "_draw_tsne", lambda specs, *_, **__: drawn.append(specs))
+    monkeypatch.setattr(
+        "medcoder.evaluate.plots._tsne",
+        lambda systems, *_, **__: drawn.extend(system.name for system in systems) or (),
+    )
     words = (
         "bench", "paper", "--data", data, "--models", "lexical:tfidf", "lexical:exact",
         "--out", tmp_path, "--other-data",
@@ -299,7 +291,7 @@ def test_all_of_the_paper_in_one_go(data, tmp_path, monkeypatch):
     first = medcoder(*words)
     assert first.exit_code == 0, first.output
     assert "no data of: psytar, mantra, " in first.stdout
-    assert drawn == [["lexical:tfidf", "lexical:exact"]]
+    assert drawn == ["char-3-gram TF-IDF", "exact match"]
     for name in ("report.md", "report.tex", "report.html", "scores.jsonl", "figures/made.json"):
         assert (tmp_path / name).exists(), name
     again = medcoder(*words)
@@ -325,7 +317,3 @@ def test_words_after_an_option_are_its_values():
         "--models", "a", "--models", "b", "--out", "o", "x", "--benches=c", "--benches", "d",
         "--models", "e", "--force",
     ]  # fmt: skip
-
-
-def test_names_with_commas_are_several_benches(data):
-    assert benches.chosen(["cadec,mayosrs", "cadec"], data, {}) == ["cadec", "mayosrs"]

@@ -8,11 +8,10 @@ from scipy import stats
 
 from medcoder.errors import InputError, UsageError
 from medcoder.evaluate import BENCHES, EMBEDDINGS, Card, Context, Needed
-from medcoder.evaluate.card import count_rows, read_table, sha256
+from medcoder.evaluate.bench_runs import Seen
+from medcoder.evaluate.benches.linking import Linking, read_queries
+from medcoder.evaluate.benches.task import count_rows, read_table, sha256
 from medcoder.evaluate.embeddings import load
-from medcoder.evaluate.seen import Seen
-from medcoder.evaluate.tasks.concepts import Linking
-from medcoder.evaluate.tasks.queries import read_queries
 from medcoder.model.encoder import TransformerEncoder
 from medcoder.model.save import save_encoder
 from support import tiny

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from medcoder.evaluate import linking
-from medcoder.evaluate.base import Ranked, Vectors
-from medcoder.evaluate.linking import (
+from medcoder.evaluate import ranking
+from medcoder.evaluate.protocols import Ranked, Vectors
+from medcoder.evaluate.ranking import (
     Dictionary,
     distinct_texts,
     embed,
@@ -66,7 +66,7 @@ def random_case(seed, n_queries=30, n_terms=60, n_concepts=20):
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("cells", [1, 150, 1 << 20])
 def test_ranking_is_that_of_a_loop(seed, cells, monkeypatch):
-    monkeypatch.setattr(linking, "_CELLS", cells)
+    monkeypatch.setattr(ranking, "_CELLS", cells)
     queries, dictionary = random_case(seed)
     ranked, known = link(Letters(), queries, dictionary, 4)
     expected = naive(Letters(), queries, dictionary, 4)
@@ -130,7 +130,7 @@ def test_distinct_texts():
 def test_embedding_in_pieces_gives_the_same(monkeypatch):
     texts = ["abc", "a", "x", "dd", "ab"]
     whole = Letters(kind="contextual").embed(texts)
-    monkeypatch.setattr(linking, "_TEXTS", 2)
+    monkeypatch.setattr(ranking, "_TEXTS", 2)
     embedding, steps = Letters(kind="contextual"), []
     pieces = embed(embedding, texts, progress=lambda *step: steps.append(step))
     assert pieces.rows.tolist() == whole.rows.tolist()
@@ -172,7 +172,7 @@ def test_where_the_gold_is():
 @pytest.mark.parametrize("as_sparse", [False, True])
 @pytest.mark.parametrize("cells", [1, 64, 1 << 20])
 def test_neighbours_are_those_of_a_loop(as_sparse, cells, monkeypatch):
-    monkeypatch.setattr(linking, "_CELLS", cells)
+    monkeypatch.setattr(ranking, "_CELLS", cells)
     rng = np.random.default_rng(1)
     rows = rng.integers(0, 2, size=(25, 3)).astype(np.float32)  # exact, so that ties are ties
     known = np.array([bool(row.any()) for row in rows])

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from medcoder.evaluate.metrics import (
-    average_ranks,
     discounts,
     hits_at,
     mcsm_gains,
@@ -116,16 +115,6 @@ def test_mcsm_is_the_sum_of_the_paper(rows):
 
 
 # Spearman
-
-
-@given(st.lists(st.integers(-3, 3), min_size=1, max_size=12))
-def test_ranks_are_those_of_scipy(values):
-    assert average_ranks(np.array(values)).tolist() == stats.rankdata(values).tolist()
-
-
-def test_ranks_of_rows():
-    table = np.array([[3, 1, 3], [2, 2, 2]])
-    assert average_ranks(table).tolist() == [[2.5, 1, 2.5], [2, 2, 2]]
 
 
 @given(st.data())

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from medcoder.errors import UsageError
-from medcoder.evaluate.base import Prediction, Vectors
 from medcoder.evaluate.plots import heat_map, reliability, risk_coverage, tsne_concepts, tsne_terms
-from medcoder.evaluate.plots.confidence import (
+from medcoder.evaluate.plots.charts import (
     Answers,
     area,
     binned,
@@ -18,10 +17,11 @@ from medcoder.evaluate.plots.confidence import (
     risks,
     wilson,
 )
-from medcoder.evaluate.plots.picks import pick_concepts, pick_terms
 from medcoder.evaluate.plots.style import COLOURS, MARKERS, new_figure, save
 from medcoder.evaluate.plots.tsne import dense, flattened
-from medcoder.evaluate.predictions import write_predictions
+from medcoder.evaluate.plots.tsne_sample import sample_concepts, sample_terms
+from medcoder.evaluate.protocols import Prediction, Vectors
+from medcoder.evaluate.results import write_predictions
 from medcoder.kg import KG
 from medcoder.kg.build import build_kg
 from medcoder.types import Vocabulary
@@ -171,25 +171,25 @@ def test_progress_counts_embeddings(kg, tmp_path):
 
 
 def test_what_is_picked_is_of_the_vocabulary_and_each_text_once(kg):
-    picked = pick_terms(kg, vocabulary="ICD10CM", concepts=5, least=5, shown=2, seed=0)
-    assert len(picked.names) == 5
-    assert len({text.lower() for text in picked.texts}) == len(picked.texts) == 5 * TERMS
-    for text, label, ids in zip(picked.texts, picked.labels, picked.ids, strict=True):
-        assert picked.names[label].split()[0].lower() == text.split()[0].lower()
+    sample = sample_terms(kg, vocabulary="ICD10CM", concepts=5, least=5, shown=2, seed=0)
+    assert len(sample.names) == 5
+    assert len({text.lower() for text in sample.texts}) == len(sample.texts) == 5 * TERMS
+    for text, label, ids in zip(sample.texts, sample.labels, sample.ids, strict=True):
+        assert sample.names[label].split()[0].lower() == text.split()[0].lower()
         assert ids.split("|")[0] == text[:2].upper()
     # The two in colour are of two types.
-    assert {int(picked.names[label][1]) % 2 for label in picked.shown} == {0, 1}
-    again = pick_terms(kg, vocabulary="ICD10CM", concepts=5, least=5, shown=2, seed=0)
-    assert again.texts == picked.texts
+    assert {int(sample.names[label][1]) % 2 for label in sample.shown} == {0, 1}
+    again = sample_terms(kg, vocabulary="ICD10CM", concepts=5, least=5, shown=2, seed=0)
+    assert again.texts == sample.texts
 
 
 def test_concepts_of_several_types_and_extensions_are_not_picked(kg):
     options = {"vocabulary": "ICD10CM", "each": 3, "most": 8, "seed": 0}
-    picked = pick_concepts(kg, types=None, **options)
-    assert picked.names == list(TYPES)
-    assert np.bincount(picked.labels).tolist() == [3, 3]
-    assert all(text.startswith("c") for text in picked.texts)
-    turned = pick_concepts(kg, types=[TYPES[1], "T0"], **options)
+    sample = sample_concepts(kg, types=None, **options)
+    assert sample.names == list(TYPES)
+    assert np.bincount(sample.labels).tolist() == [3, 3]
+    assert all(text.startswith("c") for text in sample.texts)
+    turned = sample_concepts(kg, types=[TYPES[1], "T0"], **options)
     assert turned.names == list(TYPES[::-1])
 
 

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import pytest
 
 from medcoder.errors import UnknownName
-from medcoder.evaluate.base import Prediction
+from medcoder.evaluate.protocols import Prediction
 from medcoder.evaluate.report import FORMATS, quoted, report, tables, write
 from medcoder.evaluate.report.table import Cell, Column, Row, Table, transposed
 from support.evaluated import score

@@ -8,11 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medcoder.errors import InputError, UsageError
-from medcoder.evaluate import Prediction, add_scores, read_scores
-from medcoder.evaluate import run as running
-from medcoder.evaluate.predictions import predictions_file, read_predictions, write_predictions
-from medcoder.evaluate.run import run
-from medcoder.evaluate.seen import Seen
+from medcoder.evaluate import Prediction, add_scores, bench_runs, read_scores
+from medcoder.evaluate.bench_runs import Seen, run_benches
+from medcoder.evaluate.results import predictions_file, read_predictions, write_predictions
 from support.evaluated import First, Letters, linking_data, write_table
 
 
@@ -25,7 +23,7 @@ def data(tmp_path):
 
 def go(data, out, *systems, benches=("cadec",), **options):
     options = {"pinned": False, "resamples": 20} | options
-    return list(run(systems or [Letters()], benches, data, out, **options))
+    return list(run_benches(systems or [Letters()], benches, data, out, **options))
 
 
 def states(outcomes):
@@ -90,7 +88,7 @@ def changed_seen(data, options, monkeypatch):
 
 
 def changed_protocol(data, options, monkeypatch):
-    monkeypatch.setattr(running, "PROTOCOL", 99)
+    monkeypatch.setattr(bench_runs, "PROTOCOL", 99)
 
 
 def forced(data, options, monkeypatch):
@@ -115,7 +113,7 @@ def test_what_changed_is_run_again_and_replaced(change, data, tmp_path, monkeypa
 
 
 def test_a_run_that_was_stopped_goes_on(data, tmp_path):
-    outcomes = run(
+    outcomes = run_benches(
         [Letters()], ["cadec", "mcsm"], data, tmp_path / "out", pinned=False, resamples=0
     )
     assert next(outcomes).bench == "cadec"

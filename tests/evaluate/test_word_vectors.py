@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from medcoder.errors import InputError, UsageError
 from medcoder.evaluate.embeddings import load
-from medcoder.evaluate.embeddings.bags import Bags, means, unit
-from medcoder.evaluate.embeddings.vectorfile import VectorFile
+from medcoder.evaluate.embeddings.static import Bags, means, unit
+from medcoder.evaluate.embeddings.vector_file import VectorFile
 
 WORDS = {
     "heart": [1, 2, 2],
@@ -122,7 +122,7 @@ def test_of_a_key_twice_the_first_counts(tmp_path):
 
 
 def test_keys_with_the_same_hash_are_told_apart(tmp_path, monkeypatch):
-    monkeypatch.setattr("medcoder.evaluate.embeddings.vectorfile.hash", len, raising=False)
+    monkeypatch.setattr("medcoder.evaluate.embeddings.vector_file.hash", len, raising=False)
     file = VectorFile(written(tmp_path, b"a 1 1\nb 2 2\ncc 4 4\nc 3 3\n"))
     assert [file.find(key) for key in ("a", "b", "c", "cc", "d", "dd")] == [0, 1, 3, 2, -1, -1]
 
@@ -167,7 +167,7 @@ def test_bad_files(content, row, message, tmp_path):
 def test_bad_numbers_are_errors_when_they_are_asked_for(
     content, row, message, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("medcoder.evaluate.embeddings.layouts._BLOCK", 3)
+    monkeypatch.setattr("medcoder.evaluate.embeddings.vector_file._BYTES", 3)
     file = VectorFile(written(tmp_path, content))
     assert file.vector(file.find("a")).tolist() == [1, 2]
     with pytest.raises(InputError, match=message) as caught:
@@ -190,7 +190,7 @@ def test_means_equal_a_loop(bags, block):
     members = np.array([member for bag in bags for member in bag], np.int64)
     starts = np.cumsum([0, *map(len, bags)]).astype(np.int64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("medcoder.evaluate.embeddings.bags._BLOCK", block)
+        patch.setattr("medcoder.evaluate.embeddings.static._BLOCK", block)
         found = means(Bags(table, members, starts))
     expected = [table[bag].mean(0) if bag else np.zeros(3) for bag in bags]
     assert found == pytest.approx(np.array(expected).reshape(-1, 3), rel=1e-5)
@@ -236,9 +236,10 @@ def test_words_of_a_term(words, term, expected):
     assert words.words(term) == expected
 
 
-def test_the_share_of_words_out_of_vocabulary(words):
-    assert words.out_of_vocabulary(["heart attack", "heart of gold", "", "non-heart"]) == 3 / 7
-    assert words.out_of_vocabulary([]) == 0
+def test_words_out_of_vocabulary(words):
+    missing = words.missing(["heart attack", "heart of gold", "", "non-heart"])
+    assert missing.tolist() == [False, False, False, True, True, True, False]
+    assert len(words.missing([])) == 0
 
 
 def test_what_is_said_of_word_vectors(words, tmp_path):

@@ -6,10 +6,7 @@ from itertools import product
 import pytest
 
 from medcoder.errors import InputError
-from medcoder.evaluate.base import Prediction
-from medcoder.evaluate.hits import right_at
-from medcoder.evaluate.report import FORMATS, write
-from medcoder.evaluate.wrong import (
+from medcoder.evaluate.error_analysis import (
     difference,
     difference_table,
     errors,
@@ -17,6 +14,9 @@ from medcoder.evaluate.wrong import (
     sign_test,
     to_jsonl,
 )
+from medcoder.evaluate.protocols import Prediction
+from medcoder.evaluate.report import FORMATS, write
+from medcoder.evaluate.results import right_at
 
 
 def made(query, gold, *answers, split="test", language="en", seen=False):

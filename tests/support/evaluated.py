@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from medcoder.evaluate.base import Ranked, Vectors
-from medcoder.evaluate.scores import Score
+from medcoder.evaluate import Ranked, Score, Vectors
 
 
 class Letters:

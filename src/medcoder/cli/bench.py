@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from medcoder.cli import benches, parse
+from medcoder.cli import opened, parse
 from medcoder.cli.bench_options import (
     ERRORS,
     PAPER,
@@ -29,14 +31,20 @@ from medcoder.cli.bench_options import (
     Terms,
     Threads,
     To,
+    data_folder,
+    given_systems,
+    options_of_benches,
 )
-from medcoder.cli.benches import interruptible
-from medcoder.cli.lines import line, print_json_lines
+from medcoder.cli.lines import errors as error_console
+from medcoder.cli.lines import line, out, print_json_lines
 from medcoder.cli.listed import Listed
-from medcoder.cli.run import AsJson, Graph, command, progress_bar
-from medcoder.cli.systems import check_specs
+from medcoder.cli.run import INTERRUPTED, AsJson, Graph, command, progress_bar
+from medcoder.cli.shown import add_row, new_table
 from medcoder.errors import UsageError
 from medcoder.files import write_text
+
+if TYPE_CHECKING:
+    from medcoder.evaluate.bench_runs import Outcome
 
 app = typer.Typer(
     help="Measure any model on the benches of the paper, and on your own.", no_args_is_help=True
@@ -57,16 +65,17 @@ def list_benches(
 ) -> None:
     """Show what benches there are, what each needs, where that comes from, and if it is there."""
     from medcoder.evaluate import BENCHES
+    from medcoder.evaluate.bench_runs import describe_bench
 
-    place = None if data is None else parse.place(data)
-    entries = [benches.card_entry(name, place) for name in names or BENCHES]
+    folder = None if data is None else parse.place(data)
+    entries = [describe_bench(name, folder) for name in names or BENCHES]
     if as_json:
         print_json_lines(entries)
     elif names:
         for entry in entries:
-            benches.show_card(entry)
+            _show_card(entry)
     else:
-        benches.show_cards(entries)
+        _show_cards(entries)
 
 
 @app.command(cls=Listed, epilog=SPECS + RUN)
@@ -90,15 +99,13 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Measure models on benches. What was done for the same model and data is kept."""
-    check_specs(models)
-    options = _options(queries, dictionary, epochs, k, frozen_only=frozen_only)
-    place = _data(data, options)
-    code = benches.run_all(
+    options = options_of_benches(queries, dictionary, epochs, k, frozen_only=frozen_only)
+    code, _ = _run(
         models,
-        benches.chosen(names, place, options),
-        place,
+        names,
+        data,
         parse.place(to),
-        seen=seen or (),
+        seen=seen,
         threads=threads,
         as_json=as_json,
         options=options,
@@ -124,18 +131,10 @@ def report(
     ] = False,
 ) -> None:
     """Show the paper's tables, with its own rows marked as quoted and yours among them."""
-    from medcoder.evaluate.report import report as make
+    from medcoder.evaluate.report import run_report
 
-    folder = parse.place(folder)
-    scores = benches.scores_of(folder)
     named = format or (SUFFIXES.get(to.suffix.lower()) if to is not None else None) or "md"
-    text = make(
-        scores,
-        format=named,
-        cases_of=benches.cases_of(folder, scores),
-        complete=not measured_only,
-    )
-    _give(text, to)
+    _give(run_report(parse.place(folder), format=named, complete=not measured_only), to)
 
 
 @app.command(epilog=ERRORS)
@@ -157,27 +156,27 @@ def errors(
     to: Annotated[Path | None, typer.Option("--out", help="File. Default: print it.")] = None,
 ) -> None:
     """Show what a model got wrong, surest mistakes first; or where two models differ."""
-    from medcoder.evaluate import wrong
+    from medcoder.evaluate import error_analysis as analysis
     from medcoder.evaluate.report import write
+    from medcoder.evaluate.results import predictions_of
 
     folder = parse.place(folder)
-    file = benches.predictions_of(folder, model, name)
+    file = predictions_of(folder, model, name)
     suffix = to.suffix.lower() if to is not None else ""
     kind = format or ("jsonl" if suffix == ".jsonl" else SUFFIXES.get(suffix, "md"))
     if against is None:
-        found = wrong.errors(file, split=split, language=language, unseen=unseen)[:top]
-        table = wrong.errors_table(found, title=f"What {model} got wrong on {name}")
-        _give(wrong.to_jsonl(found) if kind == "jsonl" else write([table], format=kind), to)
+        mistakes = analysis.errors(file, split=split, language=language, unseen=unseen)[:top]
+        table = analysis.errors_table(mistakes, title=f"What {model} got wrong on {name}")
+        _give(analysis.to_jsonl(mistakes) if kind == "jsonl" else write([table], format=kind), to)
         return
     if split or language or unseen or top:
         raise UsageError("--against compares all of a bench: leave out the filters and --top")
-    other = benches.predictions_of(folder, against, name)
-    differing = wrong.difference(other, file)
+    differing = analysis.difference(predictions_of(folder, against, name), file)
     if kind == "jsonl":
-        _give(wrong.to_jsonl([*differing.fixed, *differing.broken]), to)
+        _give(analysis.to_jsonl([*differing.fixed, *differing.broken]), to)
         return
     title = f"{against} and {model} on {name}"
-    compared = wrong.difference_table(differing, first=against, second=model, title=title)
+    compared = analysis.difference_table(differing, first=against, second=model, title=title)
     _give(write([compared], format=kind), to)
 
 
@@ -197,10 +196,12 @@ def figures(
     threads: Threads = None,
 ) -> None:
     """Draw t-SNE, reliability, risk and coverage, and languages by corpora, as PNG and SVG."""
+    from medcoder.evaluate.systems import check_specs
+
     folder = parse.place(folder)
-    place = folder / FIGURES if to is None else parse.place(to)
     check_specs(models or [])
-    _draw(folder, place, models or [], kg=kg, seed=seed, threads=threads)
+    drawn = folder / FIGURES if to is None else parse.place(to)
+    _draw(folder, drawn, models or [], kg=kg, seed=seed, threads=threads)
 
 
 @app.command(cls=Listed, epilog=SPECS + PAPER)
@@ -219,27 +220,23 @@ def paper(
 ) -> None:
     """Make all tables and figures: every bench whose data is there, the reports, the plots."""
     from medcoder.evaluate import BENCHES
-    from medcoder.evaluate.report import report as make
+    from medcoder.evaluate.report import run_report
 
-    check_specs(models)
-    options = _options(None, None, epochs, None, frozen_only=frozen_only)
-    place, to = _data(data, options), parse.place(to)
-    names = benches.chosen(None, place, options)
-    code = benches.run_all(
+    options = options_of_benches(None, None, epochs, None, frozen_only=frozen_only)
+    to = parse.place(to)
+    code, names = _run(
         models,
-        names,
-        place,
+        None,
+        data,
         to,
-        seen=seen or (),
+        seen=seen,
         threads=threads,
         options=options,
         pinned=not other_data,
         seed=seed,
     )
-    scores = benches.scores_of(to)
     for format, file in REPORTS.items():
-        text = make(scores, format=format, cases_of=benches.cases_of(to, scores), complete=True)
-        write_text(to / file, text)
+        write_text(to / file, run_report(to, format=format))
         line(str(to / file))
     _draw(to, to / FIGURES, models, kg=kg, seed=seed, threads=threads)
     missing = [name for name in BENCHES if name not in names]
@@ -247,6 +244,48 @@ def paper(
         line((f"no data of: {', '.join(missing)}; medcoder bench list NAME says what it is", "dim"))
     if code:
         raise typer.Exit(code)
+
+
+# Running and drawing
+
+
+def _run(
+    models: Sequence[str],
+    names: Sequence[str] | None,
+    data: Path | None,
+    to: Path,
+    *,
+    seen: Sequence[Path] | None,
+    threads: int | None,
+    options: Mapping[str, Any],
+    as_json: bool = False,
+    **settings: Any,
+) -> tuple[int, list[str]]:
+    """Show each outcome as it comes; the exit code of the first failure, and the benches."""
+    from medcoder.evaluate.bench_runs import Seen, choose_benches, run_benches
+    from medcoder.evaluate.systems import check_specs
+
+    check_specs(models)
+    folder = data_folder(data, options)
+    wanted = [bench for name in names or () for bench in parse.names("--benches", name) or ()]
+    chosen = choose_benches(wanted, folder, options)
+    code = 0
+    with _interruptible(), progress_bar() as progress:
+        outcomes = run_benches(
+            given_systems(models, to, threads=threads, progress=progress),
+            chosen,
+            folder,
+            to,
+            seen=Seen([parse.place(path) for path in seen]) if seen else None,
+            options=options,
+            progress=progress,
+            **settings,
+        )
+        for outcome in outcomes:
+            _show_outcome(outcome, as_json=as_json)
+            if outcome.error is not None:
+                code = code or outcome.error.exit_code
+    return code, chosen
 
 
 def _draw(
@@ -258,40 +297,34 @@ def _draw(
     seed: int,
     threads: int | None,
 ) -> None:
-    from medcoder.cli.figures import draw_all
+    from medcoder.evaluate.plots import draw_figures
+    from medcoder.evaluate.systems import is_normalizer
 
-    with interruptible(), progress_bar() as progress:
-        draw_all(folder, to, models, kg=kg, seed=seed, threads=threads, progress=progress)
-
-
-def _options(
-    queries: Path | None,
-    dictionary: Path | None,
-    epochs: int | None,
-    k: int | None,
-    *,
-    frozen_only: bool,
-) -> dict[str, Any]:
-    """Options of benches that were given."""
-    given: dict[str, Any] = {
-        "queries": None if queries is None else str(parse.place(queries)),
-        "dictionary": None if dictionary is None else str(parse.place(dictionary)),
-        "epochs": epochs,
-        "k": k,
-        "modes": ["frozen"] if frozen_only else None,
-    }
-    return {name: value for name, value in given.items() if value is not None}
+    vectors = [spec for spec in models if not is_normalizer(spec)]
+    with _interruptible(), progress_bar() as progress, contextlib.ExitStack() as stack:
+        figures = draw_figures(
+            folder,
+            to,
+            given_systems(vectors, to, threads=threads, progress=progress),
+            kg=stack.enter_context(opened.opened_graph(kg)) if vectors else None,
+            seed=seed,
+            progress=progress,
+        )
+        for figure in figures:
+            if figure.kept:
+                line((f"{to / figure.name}: kept", "dim"))
+            for file in () if figure.kept else figure.files:
+                line(str(file))
 
 
-def _data(data: Path | None, options: dict[str, Any]) -> Path:
-    if data is None and "queries" in options:
-        return Path()  # all that is read was named
-    if data is None:
-        raise UsageError("--data is missing: the folder with the data of the benches")
-    place = parse.place(data)
-    if not place.is_dir():
-        raise UsageError(f"--data {data}: there is no such folder")
-    return place
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """What was done before an interrupt is kept, and the same command goes on."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        line("interrupted: the same command goes on from here", console=error_console())
+        raise typer.Exit(INTERRUPTED) from error
 
 
 def _give(text: str, to: Path | None) -> None:
@@ -299,3 +332,47 @@ def _give(text: str, to: Path | None) -> None:
         typer.echo(text, nl=not text.endswith("\n"))
     else:
         write_text(parse.place(to), text)
+
+
+# Showing
+
+
+def _show_outcome(outcome: Outcome, *, as_json: bool) -> None:
+    label = (f"{outcome.system}, {outcome.bench}: ", "bold")
+    if outcome.error is not None:
+        line(label, ("error:", "red"), f" {outcome.error}", console=error_console())
+    elif as_json:
+        print_json_lines(asdict(score) for score in outcome.scores)
+    elif outcome.state == "not for it":
+        line((f"{label[0]}not for this kind of model", "dim"))
+    else:
+        done = outcome.scores and outcome.state == "done"
+        seconds = f"  {outcome.scores[0].seconds:,.1f} s" if done else "  kept"
+        line(label, ", ".join(outcome.headline) or "nothing", (seconds, "dim"))
+
+
+def _show_cards(entries: Sequence[Mapping[str, Any]]) -> None:
+    """A line for each."""
+    table = new_table("bench", "what", "metrics", "licence", "found")
+    marks = {None: "", True: "yes", False: "no"}
+    for entry in entries:
+        metrics = ", ".join(entry["metrics"])
+        found = marks[entry["found"]]
+        add_row(table, entry["name"], entry["title"], metrics, entry["licence"], found)
+    out().print(table)
+
+
+def _show_card(entry: Mapping[str, Any]) -> None:
+    """All of it."""
+    line((f"{entry['title']}", "bold"), f"  {entry['name']}")
+    line(entry["about"])
+    for needed in entry["needs"]:
+        columns = ", ".join(needed["columns"])
+        rows = f"; {needed['rows']:,} rows" if needed["rows"] is not None else ""
+        pinned = f"; sha256 {needed['sha256']}" if needed["sha256"] else ""
+        line(("needs  ", "dim"), f"{needed['path']}: {columns}{rows}{pinned}")
+    for name in ("origin", "licence", "reference"):
+        if entry[name]:
+            line((f"{name}  ", "dim"), entry[name])
+    if entry["found"] is not None:
+        line(("found  ", "dim"), "yes" if entry["found"] else "no")

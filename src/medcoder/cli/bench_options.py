@@ -1,11 +1,21 @@
-"""Options and help that the commands of `medcoder bench` share."""
+"""Options and help that the commands of `medcoder bench` share, and what options stand for."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from medcoder.artefact import META
+from medcoder.cli import opened, parse
+from medcoder.errors import UsageError
+
+if TYPE_CHECKING:
+    from medcoder.evaluate.protocols import Embedding, Linker
+    from medcoder.progress import Progress
 
 SPECS = """
 [bold]Models[/bold]
@@ -90,3 +100,61 @@ Resamples = Annotated[
 Seed = Annotated[int, typer.Option(help="Of the bootstrap and of training.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Default: all cores.")]
 Force = Annotated[bool, typer.Option("--force", help="Run again what was done already.")]
+
+
+def options_of_benches(
+    queries: Path | None,
+    dictionary: Path | None,
+    epochs: int | None,
+    k: int | None,
+    *,
+    frozen_only: bool,
+) -> dict[str, Any]:
+    """Options of benches that were given."""
+    given: dict[str, Any] = {
+        "queries": None if queries is None else str(parse.place(queries)),
+        "dictionary": None if dictionary is None else str(parse.place(dictionary)),
+        "epochs": epochs,
+        "k": k,
+        "modes": ["frozen"] if frozen_only else None,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def data_folder(data: Path | None, options: Mapping[str, Any]) -> Path:
+    if data is None and "queries" in options:
+        return Path()  # all that is read was named
+    if data is None:
+        raise UsageError("--data is missing: the folder with the data of the benches")
+    folder = parse.place(data)
+    if not folder.is_dir():
+        raise UsageError("there is no such folder", where=f"--data {data}")
+    return folder
+
+
+def given_systems(
+    models: Sequence[str], to: Path, *, threads: int | None, progress: Progress
+) -> Iterator[Embedding | Linker]:
+    """Systems by their specs. How a normaliser is made, the room of evaluation does not know."""
+    from medcoder.evaluate.systems import CACHE, NormalizerLinker, NormalizerSpec, open_systems
+
+    def normalizer(spec: NormalizerSpec) -> NormalizerLinker:
+        from medcoder.bundled.models import MODEL
+        from medcoder.normalize import Normalizer
+        from medcoder.normalize.build import ENCODER, build
+
+        label = MODEL if spec.model is None else Path(spec.model).name
+        inside = None if spec.model is None else parse.place(Path(spec.model)) / ENCODER
+        is_index = inside is not None and (inside / META).exists()
+        return NormalizerLinker(
+            opened.exported_encoder(str(inside) if is_index else spec.model),
+            name=spec.name or f"Normalizer ({label})",
+            build=build,
+            load=Normalizer.load,
+            cache=to / CACHE,
+            progress=progress,
+        )
+
+    with contextlib.suppress(ImportError):  # where there is no torch, there are no bars
+        opened.no_bars()
+    return open_systems(models, normalizer=normalizer, threads=threads)

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from medcoder.errors import MissingExtra
+
 Reals = npt.NDArray[np.float64]
 Numbers = npt.NDArray[Any]
 
@@ -108,28 +110,6 @@ def mcsm_gains(same: npt.NDArray[np.bool_]) -> Reals:
 # Similarity
 
 
-def average_ranks(values: Numbers) -> Reals:
-    """Ranks 1..n along the last axis; equal values share the mean of their ranks.
-
-    >>> average_ranks(np.array([3.0, 1.0, 3.0])).tolist()
-    [2.5, 1.0, 2.5]
-    """
-    order = np.argsort(values, axis=-1, kind="stable")
-    ordered = np.take_along_axis(values, order, axis=-1)
-    n = values.shape[-1]
-    places = np.broadcast_to(np.arange(n), ordered.shape)
-    new = np.ones(ordered.shape, dtype=bool)
-    new[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
-    first = np.maximum.accumulate(np.where(new, places, 0), axis=-1)
-    last = np.ones(ordered.shape, dtype=bool)
-    last[..., :-1] = new[..., 1:]
-    reverse = np.where(last, places, n - 1)[..., ::-1]
-    until = np.minimum.accumulate(reverse, axis=-1)[..., ::-1]
-    ranks = np.empty(ordered.shape)
-    np.put_along_axis(ranks, order, (first + until) / 2 + 1, axis=-1)
-    return ranks
-
-
 def spearman(left: Numbers, right: Numbers, *, resamples: int = 1000, seed: int = 0) -> Estimate:
     """Correlation of ranks, ties sharing theirs; the interval is over the pairs."""
     left, right = np.asarray(left, dtype=np.float64), np.asarray(right, dtype=np.float64)
@@ -140,11 +120,23 @@ def spearman(left: Numbers, right: Numbers, *, resamples: int = 1000, seed: int 
 
 def _correlation(left: Reals, right: Reals) -> Reals:
     """Of each row; where one side has a single value, there is nothing to correlate with: 0."""
-    x, y = (average_ranks(side) for side in (left, right))
+    x, y = (_rankdata(side) for side in (left, right))
     x -= x.mean(axis=1, keepdims=True)
     y -= y.mean(axis=1, keepdims=True)
     spread = np.sqrt((x * x).sum(axis=1) * (y * y).sum(axis=1))
     return _share((x * y).sum(axis=1), spread)
+
+
+def _rankdata(values: Reals) -> Reals:
+    """Ranks 1..n of each row; equal values share the mean of theirs."""
+    try:
+        from scipy.stats import rankdata
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            "correlations need scipy", remedy="Install it with: pip install 'medcoder[eval]'"
+        ) from error
+    ranks: Reals = rankdata(values, axis=1)
+    return ranks
 
 
 # Neighbourhoods

@@ -21,14 +21,14 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from medcoder.errors import NonFiniteLoss, UsageError
-from medcoder.evaluate.base import Embedding, Mask, Rows
-from medcoder.evaluate.embeddings.bags import Bags
 from medcoder.evaluate.embeddings.contextual import (
     ContextualEmbedding,
     Pooling,
     encode,
     pack_terms,
 )
+from medcoder.evaluate.embeddings.static import Bags
+from medcoder.evaluate.protocols import Embedding, Mask, Rows
 from medcoder.model.encoder import TransformerEncoder
 from medcoder.progress import Progress
 

@@ -7,8 +7,8 @@
     concept:cui2vec.csv                 vectors of concepts by id
     lexical:tfidf, lexical:exact        no vectors of meaning at all
 
-What comes before the colon is a name in `medcoder.evaluate.EMBEDDINGS`; a new kind is a file here
-with a function `load`, whose keyword-only arguments are its options, and a line there.
+What comes before the colon is a name in `EMBEDDINGS`; a new kind is a file with a function, whose
+keyword-only arguments are its options, and a line in that table.
 """
 
 from __future__ import annotations
@@ -22,11 +22,23 @@ from typing import Any, NamedTuple
 
 from medcoder import encode  # whose `exported` a file here would hide
 from medcoder.errors import UsageError
-from medcoder.evaluate import EMBEDDINGS
-from medcoder.evaluate.base import Embedding
+from medcoder.evaluate.protocols import Embedding
+from medcoder.registry import Registry
 
-__all__ = ["EMBEDDINGS", "Spec", "load", "parse"]
+__all__ = ["EMBEDDINGS", "Spec", "check", "load", "parse"]
 
+EMBEDDINGS = Registry(
+    "embedding",
+    {
+        "contextual": "medcoder.evaluate.embeddings.contextual:load",
+        "exported": "medcoder.evaluate.embeddings.exported:load",
+        "word": "medcoder.evaluate.embeddings.static:load_words",
+        "concept": "medcoder.evaluate.embeddings.static:load_concepts",
+        "lexical": "medcoder.evaluate.embeddings.lexical:load",
+    },
+    extras={"contextual": "train", "lexical": "eval"},
+)
+FILES = ("word", "concept")  # kinds whose target is a file
 _OPTION = re.compile(r",(?=[a-z_]+=)")  # other commas belong to the path or the name
 _TYPES: dict[str, Callable[[str], Any]] = {"max_length": int}  # other options are text
 
@@ -61,6 +73,13 @@ def parse(spec: str) -> Spec:
     if not target:
         raise UsageError(f"{spec!r} names no embedding. Write a path or a name, as in word:PATH")
     return Spec(kind, target, options)
+
+
+def check(spec: str) -> None:
+    """An error for a spec that cannot be right, without opening anything."""
+    kind, target, _ = parse(spec)
+    if kind in FILES and not Path(target).expanduser().is_file():
+        raise UsageError(f"there is no file {target}", where=repr(spec))
 
 
 def load(spec: str, *, threads: int | None = None) -> Embedding:

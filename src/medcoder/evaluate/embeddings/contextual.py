@@ -28,8 +28,8 @@ import torch
 from torch import Tensor
 
 from medcoder.errors import ArtefactError, UsageError
-from medcoder.evaluate.base import Floats, Kind, Vectors
-from medcoder.evaluate.embeddings.bags import unit
+from medcoder.evaluate.embeddings.static import unit
+from medcoder.evaluate.protocols import Floats, Kind, Vectors
 from medcoder.model.encoder import SETTINGS, TransformerEncoder
 from medcoder.model.packed import Packed, pack, unpack
 

@@ -13,7 +13,7 @@ from medcoder.artefact import META
 from medcoder.bundled.models import bundled_models
 from medcoder.encode import exported, load_encoder
 from medcoder.errors import ArtefactError
-from medcoder.evaluate.base import Kind, Vectors
+from medcoder.evaluate.protocols import Kind, Vectors
 from medcoder.types import Encoder
 
 _ABOUT = ("pooling", "max_length", "weights")  # what the folder says of itself

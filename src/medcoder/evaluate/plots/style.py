@@ -39,7 +39,8 @@ def new_figure(width: float, height: float) -> Figure:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
         raise MissingExtra(
-            "a picture needs matplotlib. Install it with: pip install 'medcoder[eval]'"
+            "a picture needs matplotlib",
+            remedy="Install it with: pip install 'medcoder[eval]'",
         ) from error
     return Figure(figsize=(width, height), layout="constrained")
 

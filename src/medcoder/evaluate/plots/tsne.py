@@ -11,9 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from medcoder.errors import MissingExtra, UsageError
-from medcoder.evaluate.base import Embedding
 from medcoder.evaluate.metrics import neighbourhood_purity
-from medcoder.evaluate.plots.picks import Picked, pick_concepts, pick_terms
 from medcoder.evaluate.plots.style import (
     COLOURS,
     EDGE,
@@ -24,6 +22,8 @@ from medcoder.evaluate.plots.style import (
     save,
     short,
 )
+from medcoder.evaluate.plots.tsne_sample import Sample, sample_concepts, sample_terms
+from medcoder.evaluate.protocols import Embedding
 from medcoder.kg import KG
 from medcoder.progress import Progress
 
@@ -64,13 +64,13 @@ def tsne_terms(
     """
     if not 1 <= shown <= len(MARKERS):
         raise UsageError(f"{shown} concepts cannot be told apart: take 1 to {len(MARKERS)}")
-    picked = pick_terms(
+    sample = sample_terms(
         kg, vocabulary=vocabulary, concepts=concepts, least=least, shown=shown, seed=seed
     )
-    panels = _panels(embeddings, picked, k, seed, progress)
-    rest = "" if len(picked.names) == len(picked.shown) else f", {len(picked.shown)} in colour"
-    title = f"{len(picked.texts):,} terms of {len(picked.names):,} {vocabulary} concepts{rest}"
-    return _draw(panels, picked, out, title=title, what="concept", k=k)
+    panels = _panels(embeddings, sample, k, seed, progress)
+    rest = "" if len(sample.names) == len(sample.shown) else f", {len(sample.shown)} in colour"
+    title = f"{len(sample.texts):,} terms of {len(sample.names):,} {vocabulary} concepts{rest}"
+    return _draw(panels, sample, out, title=title, what="concept", k=k)
 
 
 def tsne_concepts(
@@ -91,12 +91,12 @@ def tsne_concepts(
     """
     if types is not None and len(types) > len(MARKERS):
         raise UsageError(f"{len(types)} types cannot be told apart: take {len(MARKERS)} at most")
-    picked = pick_concepts(
+    sample = sample_concepts(
         kg, vocabulary=vocabulary, types=types, each=each, most=len(COLOURS), seed=seed
     )
-    panels = _panels(embeddings, picked, k, seed, progress)
-    title = f"{len(picked.texts):,} {vocabulary} concepts of {len(picked.names)} semantic types"
-    return _draw(panels, picked, out, title=title, what="type", k=k)
+    panels = _panels(embeddings, sample, k, seed, progress)
+    title = f"{len(sample.texts):,} {vocabulary} concepts of {len(sample.names)} semantic types"
+    return _draw(panels, sample, out, title=title, what="type", k=k)
 
 
 def flattened(points: Points, *, seed: int) -> npt.NDArray[np.float64]:
@@ -129,7 +129,7 @@ def dense(rows: Any) -> Points:
 
 def _panels(
     embeddings: Sequence[Embedding],
-    picked: Picked,
+    sample: Sample,
     k: int,
     seed: int,
     progress: Progress | None,
@@ -140,21 +140,21 @@ def _panels(
     for done, embedding in enumerate(embeddings):
         if progress is not None:
             progress(f"t-SNE of {embedding.name}", done, len(embeddings))
-        made.append(_panel(embedding, picked, k, seed))
+        made.append(_panel(embedding, sample, k, seed))
     if progress is not None:
         progress("t-SNE", len(embeddings), len(embeddings))
     return made
 
 
-def _panel(embedding: Embedding, picked: Picked, k: int, seed: int) -> Panel:
-    rows, known = embedding.embed(picked.texts, ids=picked.ids, corpus=picked.texts)
+def _panel(embedding: Embedding, sample: Sample, k: int, seed: int) -> Panel:
+    rows, known = embedding.embed(sample.texts, ids=sample.ids, corpus=sample.texts)
     places = np.flatnonzero(known)
     if len(places) < _LEAST:
         raise UsageError(
-            f"{embedding.name} knows {len(places)} of {len(picked.texts):,} items: too few to "
+            f"{embedding.name} knows {len(places)} of {len(sample.texts):,} items: too few to "
             "draw. Leave it out, or take another vocabulary"
         )
-    points, labels = dense(rows[places]), picked.labels[places]
+    points, labels = dense(rows[places]), sample.labels[places]
     return Panel(
         name=embedding.name,
         flat=flattened(points, seed=seed),
@@ -165,22 +165,22 @@ def _panel(embedding: Embedding, picked: Picked, k: int, seed: int) -> Panel:
 
 
 def _draw(
-    panels: Sequence[Panel], picked: Picked, out: str | Path, *, title: str, what: str, k: int
+    panels: Sequence[Panel], sample: Sample, out: str | Path, *, title: str, what: str, k: int
 ) -> list[Path]:
     across = min(len(panels), _IN_A_ROW)
     down = ceil(len(panels) / across)
     width = max(4.6 * across, 5.5)
     columns = int(width / 4.5)
-    legend = 0.19 * ceil(len(picked.shown) / columns) + 0.2
+    legend = 0.19 * ceil(len(sample.shown) / columns) + 0.2
     figure = new_figure(width, width / across * down + 0.5 * down + legend)
     figure.suptitle(title, fontsize=11, parse_math=False)
     axes = list(figure.subplots(down, across, squeeze=False).flat)
     for place, panel in zip(axes, panels, strict=False):
-        _draw_panel(place, panel, picked, what, k)
+        _draw_panel(place, panel, sample, what, k)
     for place in axes[len(panels) :]:
         place.set_axis_off()
     figure.legend(
-        handles=[_handle(order, picked.names[label]) for order, label in enumerate(picked.shown)],
+        handles=[_handle(order, sample.names[label]) for order, label in enumerate(sample.shown)],
         loc="outside lower center",
         ncols=columns,
         fontsize=8,
@@ -191,13 +191,13 @@ def _draw(
     return save(figure, out)
 
 
-def _draw_panel(axes: Any, panel: Panel, picked: Picked, what: str, k: int) -> None:
+def _draw_panel(axes: Any, panel: Panel, sample: Sample, what: str, k: int) -> None:
     if len(panel.labels) > _VECTOR:
         axes.set_rasterization_zorder(1.5)  # all points of a panel are one image
-    rest = ~np.isin(panel.labels, picked.shown)
+    rest = ~np.isin(panel.labels, sample.shown)
     few = rest.any()
     axes.scatter(*panel.flat[rest].T, s=5, c=SOFT, linewidths=0, zorder=1)
-    for order, label in enumerate(picked.shown):
+    for order, label in enumerate(sample.shown):
         axes.scatter(
             *panel.flat[panel.labels == label].T,
             s=36 if few else 18,
@@ -207,7 +207,7 @@ def _draw_panel(axes: Any, panel: Panel, picked: Picked, what: str, k: int) -> N
             linewidths=0.5 if few else 0.3,
             zorder=2 if few else 1,
         )
-    _letters(axes, panel, picked)
+    _letters(axes, panel, sample)
     middle = (panel.flat.max(axis=0) + panel.flat.min(axis=0)) / 2
     half = 0.54 * np.ptp(panel.flat, axis=0).max()
     axes.set(xticks=[], yticks=[], box_aspect=1)
@@ -220,11 +220,11 @@ def _draw_panel(axes: Any, panel: Panel, picked: Picked, what: str, k: int) -> N
     axes.set_xlabel("\n".join(lines), fontsize=9)
 
 
-def _letters(axes: Any, panel: Panel, picked: Picked) -> None:
+def _letters(axes: Any, panel: Panel, sample: Sample) -> None:
     """A letter in the middle of each group: for grey print, and for many colours."""
     from matplotlib.patheffects import withStroke
 
-    for order, label in enumerate(picked.shown):
+    for order, label in enumerate(sample.shown):
         own = panel.flat[panel.labels == label]
         if not len(own):
             continue

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
-from medcoder.evaluate.base import Prediction
-from medcoder.evaluate.report.cases import cases
-from medcoder.evaluate.report.measured import entries
-from medcoder.evaluate.report.others import others
-from medcoder.evaluate.report.paper import paper
-from medcoder.evaluate.report.summary import summary
-from medcoder.evaluate.report.table import Table, indexed
-from medcoder.evaluate.scores import Score
+from medcoder.evaluate.protocols import Prediction
+from medcoder.evaluate.report.more_tables import cases, others, read_cases, summary
+from medcoder.evaluate.report.paper_tables import paper
+from medcoder.evaluate.report.table import Table, entries, indexed, seedless
+from medcoder.evaluate.results import Score, scores_of
 from medcoder.registry import Registry
 
 FORMATS = Registry(
     "format of reports",
     {
-        "md": "medcoder.evaluate.report.markdown:markdown",
-        "latex": "medcoder.evaluate.report.latex:latex",
-        "html": "medcoder.evaluate.report.html:html",
+        "md": "medcoder.evaluate.report.render:markdown",
+        "latex": "medcoder.evaluate.report.render:latex",
+        "html": "medcoder.evaluate.report.render:html",
     },
 )
-__all__ = ["FORMATS", "Table", "report", "tables", "write"]
+__all__ = ["FORMATS", "Table", "report", "run_report", "seedless", "tables", "write"]
 
 
 def tables(
@@ -58,3 +56,10 @@ def report(
 ) -> str:
     """All tables as text."""
     return write(tables(scores, cases_of=cases_of, complete=complete), format=format)
+
+
+def run_report(folder: Path, *, format: str = "md", complete: bool = True) -> str:
+    """All tables of what a run left in a folder, as text."""
+    scores = scores_of(folder)
+    cases_of = read_cases(folder, scores)
+    return report(scores, format=format, cases_of=cases_of, complete=complete)

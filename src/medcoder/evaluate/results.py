@@ -1,0 +1,169 @@
+"""What a run leaves: scores.jsonl, and predictions/EMBEDDING/BENCH.jsonl."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from medcoder.errors import InputError, UsageError
+from medcoder.evaluate.benches import BENCHES
+from medcoder.evaluate.protocols import Prediction
+from medcoder.files import locked, replacing, write_text
+
+# Scores
+
+NAME = "scores.jsonl"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """A figure, what made it and of what."""
+
+    embedding: str  # name of the row
+    kind: str
+    bench: str
+    split: str
+    metric: str
+    value: float
+    low: float
+    high: float
+    n: int
+    coverage: float
+    model: str  # fingerprint
+    data: str  # fingerprint
+    seconds: float  # of the whole bench
+    made: str  # when, UTC
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        return self.embedding, self.bench, self.split, self.metric
+
+
+def read_scores(path: Path) -> list[Score]:
+    """All lines of a file, or of the file in a folder; none if it is not there."""
+    file = path / NAME if path.is_dir() else path
+    if not file.exists():
+        return []
+    return [_score(file, row, text) for row, text in enumerate(_lines(file), 1) if text.strip()]
+
+
+def scores_of(folder: Path) -> list[Score]:
+    """The scores of a run, of which there must be some."""
+    scores = read_scores(folder)
+    if not scores:
+        raise InputError(
+            "there are no scores", file=folder, remedy="Make them with: medcoder bench run"
+        )
+    return scores
+
+
+def add_scores(path: Path, scores: Iterable[Score]) -> None:
+    """Put these in: all lines of an embedding and bench among them are replaced at once."""
+    new = list(scores)
+    again = {(score.embedding, score.bench) for score in new}
+    with locked(path):
+        kept = [score for score in read_scores(path) if (score.embedding, score.bench) not in again]
+        text = "".join(json.dumps(asdict(score), ensure_ascii=False) + "\n" for score in kept + new)
+        write_text(path, text)
+
+
+def _lines(file: Path) -> list[str]:
+    return file.read_text(encoding="utf-8").split("\n")
+
+
+def _score(file: Path, row: int, text: str) -> Score:
+    try:
+        return Score(**json.loads(text))
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            f"it is not a line of scores: {error}",
+            file=file,
+            row=row,
+            remedy="Remove the line, or the file, and run the bench again",
+        ) from None
+
+
+# Predictions
+
+FOLDER = "predictions"
+_UNSAFE = re.compile(r"[^\w.,=+ -]+")
+
+
+def predictions_file(out: Path, embedding: str, bench: str) -> Path:
+    """Where they lie; a name that is no file name is changed to one."""
+    return out / FOLDER / (_UNSAFE.sub("_", embedding).strip(". ") or "_") / f"{bench}.jsonl"
+
+
+def predictions_of(folder: Path, model: str, bench: str) -> Path:
+    """The file of a model and a bench; for a name that is not there, an error with the nearest."""
+    scores = scores_of(folder)
+    models = list(dict.fromkeys(score.embedding for score in scores))
+    if model not in models:
+        near = get_close_matches(model, models, n=1, cutoff=0.3)
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        raise UsageError(
+            f"no model of {folder} is called {model!r}{hint} There are: {', '.join(models)}"
+        )
+    BENCHES.load(bench)  # an error that names those that there are
+    file = predictions_file(folder, model, bench)
+    if not file.exists():
+        done = sorted({score.bench for score in scores if score.embedding == model})
+        raise UsageError(
+            f"there are no predictions of {model!r} on {bench}: it ran on {', '.join(done)}, and "
+            "benches of pairs and types predict nothing"
+        )
+    return file
+
+
+def write_predictions(file: Path, predictions: Iterable[Prediction]) -> None:
+    """Replace the file by these, at once."""
+    with replacing(file) as partial, partial.open("w", encoding="utf-8") as stream:
+        for prediction in predictions:
+            stream.write(json.dumps(prediction._asdict(), ensure_ascii=False) + "\n")
+
+
+def read_predictions(file: Path) -> list[Prediction]:
+    """All of a file."""
+    if not file.exists():
+        raise InputError(
+            "there are no predictions",
+            file=file,
+            remedy="Make them with: medcoder bench run; scores of pairs and types have none",
+        )
+    text = file.read_text(encoding="utf-8")
+    return [
+        _prediction(file, row, line) for row, line in enumerate(text.split("\n"), 1) if line.strip()
+    ]
+
+
+def _prediction(file: Path, row: int, line: str) -> Prediction:
+    try:
+        entry: dict[str, Any] = json.loads(line)
+        for name in ("concepts", "names", "scores"):
+            entry[name] = tuple(entry[name])
+        return Prediction(**entry)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InputError(
+            f"it is not a prediction: {error}",
+            file=file,
+            row=row,
+            remedy="Remove the file and run the bench again",
+        ) from None
+
+
+def right_at(prediction: Prediction) -> int | None:
+    """The rank, from 1 on, of the first right answer; None if there is none.
+
+    A concept may have several ids, and so may the gold: one in common is enough.
+    """
+    gold = set(prediction.gold.split("|"))
+    for rank, concept in enumerate(prediction.concepts, 1):
+        if gold.intersection(concept.split("|")):
+            return rank
+    return None

@@ -1,1 +1,0 @@
-"""What is done with the data of a bench: one file for each kind of task."""
