@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medcoder.arrays import write_array
 from medcoder.artefact import create
 from medcoder.errors import ArtefactError, UsageError
 from medcoder.index import INDEXES, build_index, choose, open_index
@@ -20,7 +21,6 @@ from medcoder.index.base import Found, scan, settle
 from medcoder.index.clusters import Clusters, _shared
 from medcoder.index.ivf import IvfIndex
 from medcoder.index.stored import Stored
-from medcoder.kg.columns import write_array
 from medcoder.vectors import KIND, VERSION, Vectors
 
 ROWS, WIDTH, K = 6000, 32, 10

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from medcoder.kg.build.codes import code_keys
+from medcoder.kg.build.code_keys import code_keys
 from medcoder.kg.codes import SEPARATOR, code_key, vocabulary_key
 
 

@@ -6,9 +6,9 @@ from importlib import import_module
 
 import pytest
 
-from medcoder.kg.build import hashtable, ids, runs
-from medcoder.kg.build.build import Build
-from medcoder.kg.build.runs import SortedRuns
+from medcoder.kg.build import numbering, spill
+from medcoder.kg.build.pipeline import Build
+from medcoder.kg.build.spill import SortedRuns
 
 
 @contextlib.contextmanager
@@ -23,7 +23,7 @@ def scarcity() -> Iterator[dict[str, int]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(import_module("medcoder.kg.build"), "LEAST_MEMORY", 0)
         patch.setattr(Build, "_runs", two_keys)
-        patch.setattr(runs, "_BLOCK", 2)
-        patch.setattr(hashtable, "_BLOCK", 3)
-        patch.setattr(ids, "_WAITING", 2)
+        patch.setattr(spill, "_BLOCK", 2)
+        patch.setattr(numbering, "_BLOCK", 3)
+        patch.setattr(numbering, "_WAITING", 2)
         yield {"memory": 1}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from medcoder.errors import ArtefactError
 from medcoder.kg import KG
 from medcoder.kg.build import build_kg
-from medcoder.kg.terms import Terms
+from medcoder.kg.columns import Terms
 from medcoder.train.tokens import TokenStore, tokenize_kg
 from support import tiny
 from support.memory import MemorySource

@@ -25,8 +25,8 @@ from medcoder.artefact import verify
 from medcoder.errors import ArtefactError, DiskFull, UsageError
 from medcoder.kg import KG
 from medcoder.kg.build import build_kg
+from medcoder.kg.columns import Terms
 from medcoder.kg.keys import hash_text
-from medcoder.kg.terms import Terms
 from medcoder.vectors import NO_ROW, Vectors, widen
 from medcoder.vectors import embed as module
 from medcoder.vectors.embed import embed

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from medcoder.errors import UsageError
 from medcoder.kg import VERSION
+from medcoder.text import FOLD_VERSION
 
 if TYPE_CHECKING:
     from medcoder.progress import Progress
@@ -33,7 +34,7 @@ def bundled_kg(progress: Progress | None = None) -> Path:
     The first call builds it, in a few seconds; a new version of a part builds it anew.
     """
     key = "-".join(version(package) for package in _MADE_FROM)
-    path = home() / f"open-{VERSION}-{key}.kg"
+    path = home() / f"open-{VERSION}.{FOLD_VERSION}-{key}.kg"
     if not _exists(path):
         # Once it is built, nobody waits for what builds it to be imported.
         from medcoder.kg.build import build_kg

@@ -15,8 +15,8 @@ import faiss
 import numpy as np
 import numpy.typing as npt
 
+from medcoder.arrays import open_array, write_array
 from medcoder.errors import ArtefactError
-from medcoder.kg.columns import open_array, write_array
 
 Encode = Callable[[int, int], npt.NDArray[np.uint8]]  # codes of the rows from one to another
 

@@ -9,7 +9,7 @@ import weakref
 import numpy as np
 import numpy.typing as npt
 
-from medcoder.kg.columns import view
+from medcoder.arrays import view
 from medcoder.vectors import ROWS, Vectors, widen
 
 _MAPPED = 1 << 30  # bytes that may be mapped at a time

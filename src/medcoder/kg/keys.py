@@ -14,7 +14,7 @@ from threading import Lock
 
 import numpy as np
 
-from medcoder.kg.columns import Array, open_array, view
+from medcoder.arrays import Array, open_array, view
 
 _BASE = 0x9E3779B97F4A7C15
 _MASK = (1 << 64) - 1

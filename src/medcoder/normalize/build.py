@@ -31,6 +31,7 @@ from medcoder.normalize.custom_terms import Overlay
 from medcoder.normalize.drawn import calibrate
 from medcoder.normalize.grams import Grams, build_grams
 from medcoder.progress import silent
+from medcoder.text import FOLD_VERSION, check_fold
 from medcoder.vectors import Vectors
 from medcoder.vectors.embed import embed
 from medcoder.vectors.plan import row_texts
@@ -108,6 +109,7 @@ def build(
         report("index", 3, 3)
         draft.meta |= {
             "made_by": f"medcoder {version('medcoder')}",
+            "fold": FOLD_VERSION,
             "index": kind,
             "calibrated": calibrated,
             "concepts": len(kg),
@@ -171,6 +173,7 @@ def _build_bundled(path: Path, graph: Path, folder: Path, progress: Progress | N
 def open_parts(path: Path) -> tuple[dict[str, Any], KG, Vectors]:
     """The meta data, the graph and the vectors of an index directory."""
     meta = open_artefact(path, kind=KIND, version=VERSION)
+    check_fold(meta, path, command="medcoder index build")
     kg = KG.open(path / KG_PART)
     vectors = Vectors.open(path / VECTORS, kg=kg)
     held = {"kg": kg.fingerprint, "encoder": vectors.encoder, "vectors": vectors.fingerprint}

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from medcoder.kg.columns import open_array, write_array
+from medcoder.arrays import open_array, write_array
 from medcoder.kg.keys import hash_text
 from medcoder.text import fold
 

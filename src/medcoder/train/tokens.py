@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from medcoder.arrays import ArrayWriter, open_array
 from medcoder.artefact import create, open_artefact
 from medcoder.errors import ArtefactError
 from medcoder.kg import KG
-from medcoder.kg.columns import ArrayWriter, open_array
 from medcoder.kg.keys import hash_strings
 
 KIND = "token store"

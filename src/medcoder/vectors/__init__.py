@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from medcoder.arrays import open_array
 from medcoder.artefact import open_artefact
 from medcoder.errors import ArtefactError
 from medcoder.kg import KG
-from medcoder.kg.columns import open_array
 
 KIND = "vectors"
 VERSION = 1

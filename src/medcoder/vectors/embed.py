@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from medcoder.arrays import write_array
 from medcoder.artefact import check_free, create
 from medcoder.errors import UsageError
 from medcoder.files import disk_full, locked, write_json
 from medcoder.kg import KG
-from medcoder.kg.columns import write_array
 from medcoder.progress import Progress, silent
 from medcoder.types import Encoder
 from medcoder.vectors import HASHES, KIND, ROW_FIRST, ROW_TERMS, ROWS, TERM_ROW, VERSION, Vectors

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from medcoder.arrays import raw_strings
 from medcoder.kg import KG
-from medcoder.kg.columns import raw_strings
 from medcoder.kg.keys import hash_strings
 from medcoder.types import CONCEPT_FLAGS
 from medcoder.vectors import NO_ROW

@@ -10,7 +10,8 @@ from medcoder import __version__
 from medcoder.progress import Progress, silent
 from medcoder.artefact import create
 from medcoder.errors import UsageError
-from medcoder.kg.build.build import Build
+from medcoder.kg.build.pipeline import Build
+from medcoder.text import FOLD_VERSION
 from medcoder.kg import KIND, VERSION
 from medcoder.types import Source
 
@@ -50,6 +51,7 @@ def build_kg(
             "made_by": f"medcoder {__version__}",
             "sources": [source.name for source in sources],
             "namespaces": sorted({source.namespace for source in sources} - {""}),
+            "fold": FOLD_VERSION,
             "relation_bits": build.edges.relation_bits,
         }
         return build.describe()

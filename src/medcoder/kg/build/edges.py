@@ -9,12 +9,10 @@ import numpy as np
 import polars as pl
 
 from medcoder.errors import InputError, MedcoderError
-from medcoder.kg.build.hashtable import ABSENT
-from medcoder.kg.build.ids import ConceptIds
-from medcoder.kg.build.runs import SortedRuns
-from medcoder.kg.build.spill import Names
+from medcoder.kg.build.numbering import ABSENT, ConceptIds, Names
+from medcoder.kg.build.spill import SortedRuns
 from medcoder.kg.build.terms import Offsets, count_ascending
-from medcoder.kg.columns import Array, ArrayWriter
+from medcoder.arrays import Array, ArrayWriter
 from medcoder.types import Count
 
 

@@ -15,12 +15,11 @@ import numpy as np
 import polars as pl
 
 from medcoder.errors import UsageError
-from medcoder.kg.build.codes import code_keys
-from medcoder.kg.build.hashtable import ABSENT
-from medcoder.kg.build.ids import ConceptIds
-from medcoder.kg.build.spill import Names, Spill
+from medcoder.kg.build.code_keys import code_keys
+from medcoder.kg.build.numbering import ABSENT, ConceptIds, Names
+from medcoder.kg.build.spill import Spill
 from medcoder.kg.codes import SEPARATOR, code_key, vocabulary_key
-from medcoder.kg.columns import Array
+from medcoder.arrays import Array
 
 DIRECT = "xrefs"
 

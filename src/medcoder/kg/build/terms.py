@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from medcoder.kg.build.codes import add_keys, code_keys, fold_series, large_strings
-from medcoder.kg.build.runs import SortedRuns
-from medcoder.kg.build.spill import Grouped, Names
+from medcoder.kg.build.code_keys import add_keys, code_keys, large_strings
+from medcoder.kg.build.numbering import Names
+from medcoder.kg.build.spill import Grouped, SortedRuns
+from medcoder.text.series import fold_series
 from medcoder.kg.codes import vocabulary_key
-from medcoder.kg.columns import Array, ArrayWriter, StringWriter, raw_strings
-from medcoder.kg.terms import LINE
+from medcoder.arrays import Array, ArrayWriter, StringWriter, raw_strings
+from medcoder.kg.columns import LINE
 from medcoder.prefetch import prefetch
 from medcoder.text import language_in
 from medcoder.types import CONCEPT_FLAGS, Count

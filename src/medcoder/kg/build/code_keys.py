@@ -1,4 +1,4 @@
-"""`kg.codes.code_key` for whole columns, and `text.fold`: what look-ups are keyed by."""
+"""`kg.codes.code_key` for whole columns, and the keys that look-ups go by."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from medcoder.kg.build.runs import SortedRuns
+from medcoder.kg.build.spill import SortedRuns
 from medcoder.kg.codes import SEPARATOR, code_key, vocabulary_key
-from medcoder.kg.columns import raw_strings
+from medcoder.arrays import raw_strings
 from medcoder.kg.keys import hash_strings, make_keys
-from medcoder.text import fold
+from medcoder.text.series import is_ascii
 
 _BLANKS = " \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f"  # what str.strip takes away, in ASCII
 
@@ -37,25 +37,6 @@ def code_keys(frame: pl.DataFrame, vocabulary_keys: Sequence[str]) -> pl.Series:
         return keys
     pairs = zip(rows["vocabulary"].gather(rest), frame["code"].gather(rest), strict=True)
     return keys.scatter(rest, pl.Series([code_key(*pair) for pair in pairs], dtype=pl.String))
-
-
-def fold_series(texts: pl.Series) -> pl.Series:
-    """`text.fold` of a column: in polars where all is ASCII, in Python elsewhere."""
-    bare = (
-        texts.str.to_lowercase()
-        .str.replace_all(r"['`]", "")
-        .str.replace_all(r"[^a-z0-9+%<>=&]+", " ")
-        .str.strip_chars(" ")
-    )
-    rest = np.flatnonzero(~(is_ascii(texts) & (bare != "")).to_numpy())
-    if len(rest) == 0:
-        return bare
-    folded = pl.Series([fold(text) for text in texts.gather(rest)], dtype=pl.String)
-    return bare.scatter(rest, folded)
-
-
-def is_ascii(texts: pl.Series) -> pl.Series:
-    return texts.str.len_bytes() == texts.str.len_chars()
 
 
 def add_keys(strings: pl.Series, concepts: pl.Series, keys: SortedRuns, bits: int) -> None:

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from medcoder import artefact
 from medcoder.kg import KG
 from medcoder.kg.build import build_kg as build_graph
-from medcoder.kg.build import hashtable, ids, runs
-from medcoder.kg.build.build import Build
-from medcoder.kg.build.runs import SortedRuns
+from medcoder.kg.build.pipeline import Build
+from medcoder.kg.build.spill import SortedRuns
 from medcoder.kg.codes import code_key
 from medcoder.text import fold
 from medcoder.types import CONCEPT_FLAGS, Code, Edge, SemanticType, Term

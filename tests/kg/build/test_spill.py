@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medcoder.kg.build import runs as module
-from medcoder.kg.build.runs import SortedRuns
+from medcoder.kg.build import spill as module
+from medcoder.kg.build.spill import SortedRuns
 
 keys = st.integers(0, 12) | st.integers(0, 2**64 - 1)
 

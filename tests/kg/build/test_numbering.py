@@ -7,11 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medcoder.errors import InputError, MedcoderError
-from medcoder.kg.build import hashtable as module
-from medcoder.kg.build import ids as ids_module
-from medcoder.kg.build.hashtable import ABSENT, HashTable
-from medcoder.kg.build.ids import ConceptIds
-from medcoder.kg.build.spill import Names
+from medcoder.kg.build import numbering as module
+from medcoder.kg.build.numbering import ABSENT, ConceptIds, HashTable, Names
 
 # Hashes that share their high bits crowd into one slot of the first level, those that share the
 # next bits too into one of the second, and so on: each level must pass them on.
@@ -100,7 +97,7 @@ def test_ids_are_numbered_in_order(columns, others):
 
 
 def test_ids_are_made_distinct_now_and_then(monkeypatch):
-    monkeypatch.setattr(ids_module, "_WAITING", 3)
+    monkeypatch.setattr(module, "_WAITING", 3)
     concepts = ConceptIds()
     held = []
     for source, column in enumerate([["b", "a"], ["c", "b"], ["a", "d"], ["b"], ["b"]]):

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medcoder.arrays import ArrayWriter
 from medcoder.artefact import verify
 from medcoder.errors import ArtefactError, NotFound
 from medcoder.kg import KG, KIND
 from medcoder.kg.build import build_kg
-from medcoder.kg.columns import ArrayWriter
-from medcoder.kg.edges import Edges
+from medcoder.kg.columns import Edges
+from medcoder.text import FOLD_VERSION
 from support.memory import MemorySource
 from support.toy import EDGES, TERMS
 
@@ -265,6 +266,17 @@ def test_a_later_format(copy):
     meta = json.loads((copy / "meta.json").read_text())
     (copy / "meta.json").write_text(json.dumps(meta | {"version": 999}))
     with pytest.raises(ArtefactError, match="has format 999, this medcoder reads format 1"):
+        KG.open(copy)
+
+
+def test_a_graph_of_another_fold(copy, toy_kg):
+    assert toy_kg.meta["fold"] == FOLD_VERSION
+    meta = json.loads((copy / "meta.json").read_text())
+    del meta["fold"]  # as the first format was written
+    (copy / "meta.json").write_text(json.dumps(meta))
+    assert KG.open(copy).find("fever") == toy_kg.find("fever")
+    (copy / "meta.json").write_text(json.dumps(meta | {"fold": FOLD_VERSION + 1}))
+    with pytest.raises(ArtefactError, match=r"look-up keys .* Build it again with: medcoder kg"):
         KG.open(copy)
 
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from medcoder.errors import ArtefactError
+
+# Raise it when `fold` gives another key for any string: graphs and indexes keep the version that
+# their keys were made with, and are built again when it is not this one.
+FOLD_VERSION = 1
 
 # Spaces and control characters, by Unicode category, are one space in a clean term.
 _SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u200b\u2028\u2029\ufeff]+")
@@ -65,6 +73,19 @@ def fold(text: str) -> str:
                 break
             bare = barer
     return " ".join(bare.split()) or clean(plain)
+
+
+def check_fold(meta: Mapping[str, Any], path: Path, *, command: str) -> None:
+    """Whether a directory was made with this `fold`; `command` builds it again."""
+    version = meta.get("fold", 1)  # the first version was not written down
+    if version != FOLD_VERSION:
+        raise ArtefactError(
+            "its look-up keys are of another version than this medcoder makes",
+            where=path,
+            values=f"fold {version}, not {FOLD_VERSION}",
+            remedy=f"Build it again with: {command}, or use the medcoder that made it "
+            f"({meta.get('made_by', 'unknown')})",
+        )
 
 
 def language_tag(code: str) -> str:

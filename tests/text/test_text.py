@@ -1,23 +1,23 @@
 """Surface forms: cleaned for keeping, folded for look-up."""
 
 import unicodedata
+from pathlib import Path
 
-import polars as pl
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from medcoder.kg.build.codes import fold_series
-from medcoder.text import LANGUAGE_TAGS, clean, fold, language_in, language_tag
-
-# Any text, and text that is dense in what folding is about: accents, marks of several scripts,
-# compatibility forms, letters that change their length with case, apostrophes, the invisible.
-tricky = st.text(
-    "aAéÉßİıǅŉſﬁ½Ωάΐᾳσς\u0345гЙкかがカｶﾞㄱㅏ각กักिक़'\u2019\u02bc\u00b4\uff07`-+%/(). \t\n"
-    "\u0301\u0304\u0308\u0315\u05c1\u3099\u200b\u200c\u200d\u00ad\u2028\u0085\ufeff\x00\x1f",
-    max_size=8,
+from medcoder.errors import ArtefactError
+from medcoder.text import (
+    FOLD_VERSION,
+    LANGUAGE_TAGS,
+    check_fold,
+    clean,
+    fold,
+    language_in,
+    language_tag,
 )
-texts = st.text(max_size=8) | tricky
+from support.strings import texts
 
 
 @pytest.mark.parametrize(
@@ -135,13 +135,6 @@ def test_cleaning_is_done_once_and_leaves_one_line(text):
     assert len(cleaned.splitlines()) <= 1
 
 
-@given(st.lists(texts | st.text(st.characters(codec="ascii"), max_size=8)))
-@example(["'", "a_b", "A'B`c", "\x00", "--", "", "\x1f", "a ' b", "É", "K"])
-def test_a_folded_column_is_its_folded_rows(column):
-    series = pl.Series("term", column, dtype=pl.String)
-    assert fold_series(series).to_list() == [fold(text) for text in column]
-
-
 @pytest.mark.parametrize(
     ("code", "tag"),
     [
@@ -175,3 +168,19 @@ def test_a_variety_is_in_its_language():
     assert language_in("pt-br", ["pt-br"])
     assert not language_in("pt", ["pt-br"])
     assert not language_in("ptx", ["pt"])
+
+
+# The version of fold
+
+
+@pytest.mark.parametrize("meta", [{}, {"fold": FOLD_VERSION}])
+def test_a_directory_of_this_fold_opens(meta):
+    check_fold(meta, Path("x.kg"), command="medcoder kg build")
+
+
+def test_a_directory_of_another_fold_says_how_to_build_it_again():
+    with pytest.raises(ArtefactError) as caught:
+        check_fold({"fold": 7, "made_by": "medcoder 9"}, Path("x.kg"), command="medcoder kg build")
+    assert (caught.value.where, caught.value.values) == ("x.kg", "fold 7, not 1")
+    assert "Build it again with: medcoder kg build" in str(caught.value)
+    assert "(medcoder 9)" in str(caught.value)

@@ -1,0 +1,302 @@
+"""The graph class: concepts by id or number, look-ups by term and code, edges."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from medcoder.arrays import Array, Strings, open_array
+from medcoder.artefact import open_artefact
+from medcoder.errors import NotFound
+from medcoder.kg.codes import SEPARATOR, code_key, vocabulary_key
+from medcoder.kg.columns import Edges, Terms, Triples
+from medcoder.kg.keys import Keys, concept_bits, encode, hash_strings, hash_text
+from medcoder.text import check_fold, fold
+from medcoder.types import CONCEPT_FLAGS, Code, Edge, SemanticType, Term, Vocabulary
+
+KIND = "knowledge graph"
+VERSION = 1
+
+Ids = str | Sequence[str] | npt.NDArray[Any]  # string ids, or numbers from `KG.indices`
+
+
+class KG:
+    """Concepts, their terms and types, and the edges between them.
+
+    Concepts are numbered in the order of their ids; a concept's terms lie together, the preferred
+    one first. Calls name concepts by id; `indices` and `ids` translate for work on arrays.
+
+    >>> kg = KG.open("open.kg")  # doctest: +SKIP
+    >>> kg.find("heart attack")  # doctest: +SKIP
+    ['HP:0001658']
+    """
+
+    def __init__(self, path: Path, meta: dict[str, Any]) -> None:
+        """Use `KG.open`."""
+        self.path = path
+        self.meta = meta
+        names = json.loads((path / "names.json").read_text(encoding="utf-8"))
+        self.vocabularies = tuple(Vocabulary(*entry) for entry in names["vocabularies"])
+        self._vocabulary_names = tuple(entry.name for entry in self.vocabularies)
+        self.languages: tuple[str, ...] = tuple(names["languages"])
+        self.kinds: tuple[str, ...] = tuple(names["kinds"])
+        self.types = tuple(SemanticType(*entry) for entry in names["types"])
+        self.relations: tuple[str, ...] = tuple(names["relations"])
+        self._relation_numbers = {label: number for number, label in enumerate(self.relations)}
+
+        self.flags = open_array(path, "concept.flags", "uint8")  # (n,) bits of CONCEPT_FLAGS
+        self.terms = Terms(path)
+        self.first_type = open_array(path, "concept.types", "int64")  # (n + 1,)
+        self.type_numbers = open_array(path, "type", "uint16")
+        self.first_xref = open_array(path, "concept.xrefs", "int64")  # (n + 1,)
+        self._xref_codes = Strings(path, "xref.code")
+        self.xref_info = open_array(path, "xref.info", "uint16").reshape(-1, 2)
+
+        bits = concept_bits(len(self))
+        self.edges = Edges(path, concept_bits=bits, relation_bits=int(meta["relation_bits"]))
+        self._id_keys = Keys(path, "find.id", bits)
+        self._text_keys = Keys(path, "find.text", bits)
+        self._code_keys = Keys(path, "find.code", bits)
+
+    @classmethod
+    def open(cls, path: str | Path) -> KG:
+        """Open a graph directory; it is mapped, not read."""
+        meta = open_artefact(Path(path), kind=KIND, version=VERSION)
+        check_fold(meta, Path(path), command="medcoder kg build")
+        return cls(Path(path), meta)
+
+    @property
+    def fingerprint(self) -> str:
+        value: str = self.meta["fingerprint"]
+        return value
+
+    def __len__(self) -> int:
+        """Number of concepts."""
+        return len(self.flags)
+
+    def __iter__(self) -> Iterator[str]:
+        """Ids of all concepts, in order."""
+        return (self.terms.id(number) for number in range(len(self)))
+
+    def __contains__(self, concept: object) -> bool:
+        return isinstance(concept, str) and self._number(concept) is not None
+
+    def __repr__(self) -> str:
+        return (
+            f"KG({str(self.path)!r}: {len(self):,} concepts, {len(self.terms):,} terms, "
+            f"{len(self.edges):,} edges)"
+        )
+
+    # One concept
+
+    def preferred(self, concept: str) -> str:
+        """The preferred name."""
+        return self.terms.preferred(self.index(concept))
+
+    def terms_of(self, concept: str) -> list[Term]:
+        """All terms, the preferred name first, then by language and rank."""
+        languages, vocabularies, kinds = self.languages, self._vocabulary_names, self.kinds
+        make = tuple.__new__  # half the price of Term(...), and this is called a lot
+        return [
+            make(Term, (text, languages[language], vocabularies[vocabulary], code, kinds[kind]))
+            for text, code, language, vocabulary, kind in self.terms.of(self.index(concept))
+        ]
+
+    def types_of(self, concept: str) -> list[SemanticType]:
+        number = self.index(concept)
+        start, stop = self.first_type[number], self.first_type[number + 1]
+        return [self.types[kind] for kind in self.type_numbers[start:stop].tolist()]
+
+    def flags_of(self, concept: str) -> list[str]:
+        """Which of CONCEPT_FLAGS the concept bears."""
+        bits = int(self.flags[self.index(concept)])
+        return [name for place, name in enumerate(CONCEPT_FLAGS) if bits >> place & 1]
+
+    def codes_of(self, concept: str, vocabularies: Collection[str] | None = None) -> list[Code]:
+        """Its codes: those its terms bear, then alternative ones; each once.
+
+        vocabularies: only codes of these, in any spelling that `find_code` takes
+        """
+        codes = {Code(term.source, term.code): None for term in self.terms_of(concept)}
+        codes |= dict.fromkeys(self._xrefs(self.index(concept), "alt"))
+        if vocabularies is None:
+            return list(codes)
+        wanted = set(map(vocabulary_key, vocabularies))
+        return [code for code in codes if vocabulary_key(code.vocabulary) in wanted]
+
+    def alternatives_of(self, concept: str) -> list[Code]:
+        """Other codes that the release gives the very concept, such as those it replaced."""
+        return self._xrefs(self.index(concept), "alt")
+
+    def xrefs_of(self, concept: str) -> list[Code]:
+        """Codes of other vocabularies that the release says match the concept."""
+        return self._xrefs(self.index(concept), "xref")
+
+    def neighbours(
+        self,
+        concept: str,
+        *,
+        direction: Literal["out", "in", "both"] = "both",
+        relation: str | None = None,
+        limit: int | None = None,
+    ) -> list[Edge]:
+        """Edges that start ("out") or end ("in") at the concept, at most `limit` of each."""
+        number = self.index(concept)
+        found: list[Edge] = []
+        if direction != "in":
+            found += self._edges(self.edges.outgoing(number), relation, limit)
+        if direction != "out":
+            found += self._edges(self.edges.incoming(number), relation, limit)
+        return found
+
+    # Look-up
+
+    def find(self, term: str) -> list[str]:
+        """Ids of the concepts that have this term, but for case, accents and punctuation.
+
+        Concepts whose preferred name it is come first. Empty if there is none.
+        """
+        found = self.find_terms(term)
+        first = [concept for concept, number in found if number == self.terms.first[concept]]
+        numbers = dict.fromkeys(first + [concept for concept, _ in found])
+        return [self.terms.id(number) for number in numbers]
+
+    def find_terms(self, term: str) -> list[tuple[int, int]]:
+        """Numbers of the concepts that have this term, and of each such term of them."""
+        key = fold(term)
+        found: list[tuple[int, int]] = []
+        for number in self._text_keys.candidates(hash_text(key)):
+            for place, (text, *_) in enumerate(self.terms.of(number)):
+                if fold(text) == key:
+                    found.append((number, int(self.terms.first[number]) + place))
+        return found
+
+    def find_code(self, vocabulary: str, code: str, *, xrefs: bool = False) -> list[str]:
+        """Ids of the concepts with this code; with `xrefs`, also of those that refer to it."""
+        key = code_key(vocabulary, code)
+        found = []
+        for number in self._code_keys.candidates(hash_text(key)):
+            concept = self.terms.id(number)
+            codes = self.codes_of(concept) + (self._xrefs(number, "xref") if xrefs else [])
+            if any(code_key(*entry) == key for entry in codes):
+                found.append(concept)
+        # In UMLS, a concept's id is its code.
+        if vocabulary_key(vocabulary) in map(vocabulary_key, self.meta["namespaces"]):
+            bare = key.partition(SEPARATOR)[2]
+            own = [self.terms.id(self.index(bare))] if bare in self else []
+            found = own + [concept for concept in found if concept not in own]
+        return found
+
+    # Work on arrays
+
+    def index(self, concept: str) -> int:
+        """The concept's number; an id that was merged into another leads to that one."""
+        number = self._number(concept)
+        if number is None:
+            raise NotFound(f"no concept {concept!r} in {self.path}. Look it up with `kg find`")
+        return number
+
+    def indices(self, concepts: Sequence[str]) -> npt.NDArray[np.int64]:
+        """Numbers of many concepts."""
+        encoded = [encode(concept) for concept in concepts]
+        offsets = np.zeros(len(encoded) + 1, np.int64)
+        np.cumsum([len(data) for data in encoded], out=offsets[1:])
+        hashes = hash_strings(offsets, np.frombuffer(b"".join(encoded), np.uint8))
+        numbers, counts = self._id_keys.first(hashes)
+        for place, concept in enumerate(concepts):
+            if counts[place] != 1 or self.terms.id(int(numbers[place])) != concept:
+                numbers[place] = self.index(concept)
+        return numbers
+
+    def ids(self, numbers: npt.ArrayLike) -> list[str]:
+        """Ids of concepts by number."""
+        return [self.terms.id(number) for number in np.asarray(numbers).ravel().tolist()]
+
+    def triples(self, which: slice | npt.NDArray[Any] = slice(None)) -> Triples:
+        """All edges, a slice of them, or those with the given numbers, as arrays."""
+        return self.edges.triples(self.edges.keys[which])
+
+    def contains(self, head: Ids, relation: Ids, tail: Ids) -> npt.NDArray[np.bool_]:
+        """Whether (head, relation, tail) is an edge: ids or numbers, single or arrays, broadcast.
+
+        >>> bool(kg.contains("HP:0001250", "is_a", "HP:0012638"))  # doctest: +SKIP
+        True
+        """
+        return self.edges.contains(
+            self._numbers(head), self._relation_numbers_of(relation), self._numbers(tail)
+        )
+
+    def stats(self) -> dict[str, Any]:
+        """Totals, and counts by language, vocabulary, kind, type, relation and flag."""
+        stats: dict[str, Any] = json.loads((self.path / "stats.json").read_text(encoding="utf-8"))
+        return stats
+
+    def report(self) -> dict[str, Any]:
+        """What the build read, kept and left out, and why."""
+        report: dict[str, Any] = json.loads((self.path / "report.json").read_text(encoding="utf-8"))
+        return report
+
+    # Inside
+
+    def _number(self, concept: str) -> int | None:
+        for number in self._id_keys.candidates(hash_text(concept)):
+            if self.terms.id(number) == concept:
+                return number
+            if any(alias.code == concept for alias in self._xrefs(number, "alias")):
+                return number
+        return None
+
+    def _xrefs(self, number: int, kind: str) -> list[Code]:
+        start, stop = int(self.first_xref[number]), int(self.first_xref[number + 1])
+        info = self.xref_info[start:stop].tolist()
+        return [
+            Code(self._vocabulary_names[vocabulary], code)
+            for (vocabulary, xref_kind), code in zip(
+                info, self._xref_codes.range(start, stop), strict=True
+            )
+            if self.kinds[xref_kind] == kind
+        ]
+
+    def _edges(self, keys: Array, relation: str | None, limit: int | None) -> list[Edge]:
+        triples = self.edges.triples(keys)
+        if relation is not None:
+            wanted = triples.relation == self._relation(relation)
+            triples = Triples(*(column[wanted] for column in triples))
+        return [
+            Edge(self.terms.id(head), self.relations[label], self.terms.id(tail))
+            for head, label, tail in zip(
+                *(column[:limit].tolist() for column in triples), strict=True
+            )
+        ]
+
+    def _relation(self, label: str) -> int:
+        try:
+            return self._relation_numbers[label]
+        except KeyError:
+            raise NotFound(f"no relation {label!r} in {self.path}") from None
+
+    def _relation_numbers_of(self, labels: Ids) -> Array:
+        array = np.asarray(labels)
+        if array.dtype.kind in "iu":
+            return _checked(array, len(self.relations), "relation")
+        numbers = [self._relation(label) for label in array.ravel().tolist()]
+        return np.array(numbers, np.int64).reshape(array.shape)
+
+    def _numbers(self, concepts: Ids) -> Array:
+        array = np.asarray(concepts)
+        if array.dtype.kind in "iu":
+            return _checked(array, len(self), "concept")
+        return self.indices(array.ravel().tolist()).reshape(array.shape)
+
+
+def _checked(numbers: Array, count: int, what: str) -> Array:
+    """The numbers as they are: one out of range would pass for part of another edge."""
+    if numbers.size and (numbers.min() < 0 or numbers.max() >= count):
+        wrong = min(numbers.min(), 0) or numbers.max()
+        raise NotFound(f"no {what} has the number {wrong}: there are {count:,}, from 0 on")
+    return numbers
