@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from medcoder.mapping import Project
-from medcoder.mapping.base import Mapping
-from medcoder.mapping.promise import promise
+from medcoder.mapping.project.records import Mapping
+from medcoder.mapping.auto_threshold import promise
 from medcoder.types import Code
 
 PROMISES = (0.99, 0.98, 0.95, 0.9, 0.8)

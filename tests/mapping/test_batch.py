@@ -17,14 +17,14 @@ from pyarrow import parquet
 import medcoder
 from medcoder import Normalizer
 from medcoder.errors import ArtefactError, InputError, UnknownName, UsageError
-from medcoder.mapping import Project, adding, batch, looking, map_table, refresh, write_results
-from medcoder.mapping.deciding import UNCHECKED
-from medcoder.mapping.learning import learn
-from medcoder.mapping.project_table import Kept
-from medcoder.mapping.promise import floor, promise
+from medcoder.mapping import Project, batch, lookup, map_table, refresh, write_results
+from medcoder.mapping.auto_threshold import auto_threshold, floor
+from medcoder.mapping.columns import unique_names
+from medcoder.mapping.project import rows as project_rows
+from medcoder.mapping.project.decisions import UNCHECKED
+from medcoder.mapping.project_table import ProjectTable, is_old, write
+from medcoder.mapping.refresh import learn
 from medcoder.mapping.report import summarise
-from medcoder.mapping.results import columns, write
-from medcoder.mapping.writing import is_old
 from support.maps import ANSWERS, NAMES, FakeMapper
 
 TEXTS = ["heart attack", "MI", "fever", "cold", "puzzle", "=cmd()", "", "cefalea", "heart attack"]
@@ -156,7 +156,8 @@ def test_frames_come_back_as_they_were(tmp_path):
 
 
 def test_names_that_are_taken():
-    assert columns(["status", "mapped_name"], 1)[0] == "mapped_mapped_concept"
+    taken = ["status", "mapped_name"]
+    assert unique_names(["concept", "name", "status"], taken)[0] == "mapped_mapped_concept"
 
 
 def test_no_rows(tmp_path):
@@ -222,7 +223,7 @@ def test_another_precision_moves_the_threshold_only(ward, tmp_path):
     mapper = FakeMapper()
     with made.project() as project:
         assert project.counts()["auto"]["terms"] == 1
-        assert promise(project, 0.9)["threshold"] == 0.93
+        assert auto_threshold(project, 0.9)["threshold"] == 0.93
     made = mapped(ward, tmp_path / "out", mapper, precision=0.9)
     assert mapper.asked == []
     with made.project() as project:
@@ -252,7 +253,7 @@ def test_context_restricts_row_by_row(tmp_path):
 
 
 def test_unknown_values_are_counted_and_not_all_listed(tmp_path, monkeypatch):
-    monkeypatch.setattr(adding, "_VALUES", 2)
+    monkeypatch.setattr(project_rows, "_VALUES", 2)
     source = pa.table({"text": ["cold"] * 5, "v": ["A", "B", "C", "A", "D"]})
     made = mapped(source, tmp_path / "out", context={"v": "vocabulary"})
     with made.project() as project:
@@ -359,7 +360,7 @@ class Stops(FakeMapper):
 
 
 def test_an_interrupt_loses_the_batch_in_flight_only(tmp_path, monkeypatch):
-    monkeypatch.setattr(looking, "_BATCH", 2)
+    monkeypatch.setattr(lookup, "_BATCH", 2)
     monkeypatch.setattr(batch, "_BATCH", 3)
     rows = [(number, TEXTS[number % 9]) for number in range(40)]
     path = write_rows(tmp_path / "t.csv", ["id", "text"], rows)
@@ -512,7 +513,7 @@ def test_what_undo_brings_back_from_before_a_refresh_is_flagged(reviewed):
 
 
 def test_a_refresh_that_was_broken_off_goes_on(reviewed, ward, tmp_path, monkeypatch):
-    monkeypatch.setattr(looking, "_BATCH", 2)
+    monkeypatch.setattr(lookup, "_BATCH", 2)
     stops = Stops(4)
     stops.version = "2"
     with pytest.raises(KeyboardInterrupt):
@@ -565,7 +566,7 @@ def test_results_without_the_input(tmp_path, ending):
     before = made.to_arrow().to_pylist()
     path.unlink()
     with made.project() as project:
-        file = write(project, Kept(project), tmp_path)
+        file = write(project, ProjectTable(project))
     if ending == "parquet":
         empty = [{k: "" if v is None and k in ("text", "n") else v for k, v in row.items()}
                  for row in before]  # fmt: skip

@@ -6,8 +6,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from medcoder.mapping.page import ORDER, render
 from medcoder.mapping.report import LISTED, summarise, write_report
+from medcoder.mapping.report_html import ORDER, render
 from support.mapped import ROWS, decide, make
 
 TIMING = {"seconds": 2.0, "rows": 10, "strings": 8}

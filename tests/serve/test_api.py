@@ -9,8 +9,8 @@ import pytest
 
 from medcoder import Normalizer
 from medcoder.errors import UsageError
-from medcoder.mapping import EXPORTS, Project
-from medcoder.mapping.exports import export
+from medcoder.mapping import FORMATS, Project
+from medcoder.mapping.formats import export
 from medcoder.serve.examples import TABLE as WARD
 from medcoder.serve.examples import example
 from medcoder.serve.routes.concepts import projected
@@ -331,7 +331,7 @@ def test_accepting_all_above_a_confidence(rest, project):
 # Export
 
 
-@pytest.mark.parametrize("name", sorted(EXPORTS))
+@pytest.mark.parametrize("name", sorted(FORMATS))
 def test_exports_are_those_of_the_library(rest, project, tmp_path, name):
     answer = rest.get(f"/v1/projects/{project}/exports/{name}")
     file = rest.app.state.serving.projects()[project]
@@ -359,7 +359,7 @@ def test_a_part_of_an_export_is_all_of_it(rest, project, asked):
     assert list(rest.app.state.serving.exports.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", sorted(EXPORTS))
+@pytest.mark.parametrize("name", sorted(FORMATS))
 def test_a_project_that_is_not_begun_is_not_exported(rest, tmp_path, monkeypatch, name):
     Project.create(tmp_path).close()
     serving, file = rest.app.state.serving, tmp_path / "project.sqlite"
@@ -373,7 +373,7 @@ def test_a_project_that_is_not_begun_is_not_exported(rest, tmp_path, monkeypatch
 
 def test_formats(rest, project):
     listed = rest.get("/v1/exports").json()["formats"]
-    assert [one["format"] for one in listed] == sorted(EXPORTS)
+    assert [one["format"] for one in listed] == sorted(FORMATS)
     assert rest.get(f"/v1/projects/{project}/exports/nope").json()["error"]["code"] == "no_format"
 
 

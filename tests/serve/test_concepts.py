@@ -9,7 +9,7 @@ import pytest
 
 from medcoder.errors import InputError
 from medcoder.mapping import Project
-from medcoder.mapping.exports import export
+from medcoder.mapping.formats import export
 from medcoder.serve.settings import Settings
 from support.mapped import CONCEPT, write_concepts
 from support.served import client, made, map_it, send_concepts

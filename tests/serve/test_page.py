@@ -10,8 +10,8 @@ import pytest
 from medcoder import Normalizer
 from medcoder.kg import KG
 from medcoder.kg.build import build_kg
-from medcoder.mapping import EXPORTS, Project, map_table
-from medcoder.mapping.exports import ENDINGS, export
+from medcoder.mapping import FORMATS, Project, map_table
+from medcoder.mapping.formats import export
 from medcoder.normalize.build import build
 from medcoder.serve.app import PAGE
 from medcoder.serve.settings import Settings
@@ -478,8 +478,8 @@ def test_who_reviews_is_asked_once(people, projects):
 def test_every_format_is_downloaded_or_says_why_not(people, projects, tmp_path):
     with people.person() as page:
         page.goto("/#/export/export")
-        expect(page.locator("[data-format]")).to_have_count(len(EXPORTS))
-        for name in EXPORTS:
+        expect(page.locator("[data-format]")).to_have_count(len(FORMATS))
+        for name in FORMATS:
             button = page.locator(f"[data-format={name}]")
             if name in ("omop", "usagi"):  # the terminology is none of OMOP
                 button.click()
@@ -487,7 +487,7 @@ def test_every_format_is_downloaded_or_says_why_not(people, projects, tmp_path):
                 continue
             with page.expect_download() as download:
                 button.click()
-            assert download.value.suggested_filename == f"export{ENDINGS[name]}"
+            assert download.value.suggested_filename == f"export{FORMATS.load(name).ending}"
             download.value.save_as(tmp_path / name)
             expect(page.locator(".format", has=button).locator("li").first).to_be_visible()
     with Project.open(projects["export"]) as project:
@@ -500,7 +500,7 @@ def test_every_format_is_downloaded_or_says_why_not(people, projects, tmp_path):
 def test_the_project_that_was_chosen_last_is_shown(people):
     with people.person() as page:
         page.goto("/#/export/export")
-        expect(page.locator("[data-format]")).to_have_count(len(EXPORTS))
+        expect(page.locator("[data-format]")).to_have_count(len(FORMATS))
         held = []
         page.route("**/projects/undo", lambda route: held.append(route))  # noqa: PLW0108  # playwright marks what it is given
         page.get_by_label("Project").select_option("undo")

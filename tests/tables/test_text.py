@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from medcoder.errors import InputError, UsageError
-from medcoder.mapping.settings import Columns, Settings
+from medcoder.mapping.project.rows import Columns, Settings
 from medcoder.tables import TABLES, Reading, Row, open_table
 from medcoder.tables.write import safe
 

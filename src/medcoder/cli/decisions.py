@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import heapq
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -19,7 +17,7 @@ from medcoder.cli.shown import add_row, new_table
 from medcoder.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
-    from medcoder.mapping.base import Event, Mapping
+    from medcoder.mapping.project.records import Event, TermMapping
     from medcoder.types import Code
 
 _WHERE = "Number of a row, or the text."
@@ -33,11 +31,6 @@ Seen = Annotated[
     int | None,
     typer.Option("--version", help="The version that you saw: refused if it has another now."),
 ]
-_ORDERS: dict[str, Callable[[Mapping], float]] = {
-    "count": lambda mapping: -mapping.row.count,
-    "confidence": lambda mapping: mapping.confidence,
-    "row": lambda mapping: mapping.row.number,
-}
 Note = Annotated[str, typer.Option(help="Why, for those who come after.")]
 
 
@@ -55,31 +48,38 @@ def show(
         str | None, typer.Option(help="Only auto, review, none, approved or flagged.")
     ] = None,
     by: Annotated[
-        str, typer.Option(help="Which come first: by count, by confidence (least), or by row.")
+        str,
+        typer.Option(
+            help="Which come first: by count, by doubt (most rows likely wrong), by confidence "
+            "(least), or by row."
+        ),
     ] = "count",
     limit: Annotated[int, typer.Option(min=1, help="Source terms at most.")] = 20,
     as_json: AsJson = False,
 ) -> None:
     """Show a source term with its candidates, or the terms of a status that matter most."""
-    if by not in _ORDERS:
-        raise UsageError(f"--by {by}: choose from {', '.join(_ORDERS)}")
+    from medcoder.mapping.columns import listed_columns, values
+    from medcoder.mapping.project.queue import page
+
     with opened_project(folder) as project:
         if where is not None:
-            found = [project.mapping(_where(where))]
+            found: tuple[TermMapping, ...] = (project.mapping(_where(where)),)
         else:
-            found = heapq.nsmallest(limit, project.terms(cast(Any, status)), key=_ORDERS[by])
+            found = page(project, status=cast(Any, status), by=cast(Any, by), limit=limit).terms
     if as_json:
-        print_json_lines([asdict(mapping) for mapping in found])
+        print_json_lines([mapping.as_dict() for mapping in found])
     elif where is not None:
         _show_one(found[0])
     else:
-        table = new_table("row", "text", "status", "concept", "name", "confidence")
+        more = listed_columns()
+        names = (column.name for column in more)
+        table = new_table("row", "text", "status", "concept", "name", "confidence", *names)
         for mapping in found:
             chosen: Any = mapping.target or next(iter(mapping.candidates), None)
             concept, name = (chosen.concept, chosen.name) if chosen else ("", "")
             add_row(
                 table, f"{mapping.row.number:,}", mapping.row.text, mapping.status, concept, name,
-                f"{mapping.confidence:.2f}",
+                f"{mapping.confidence:.2f}", *map(_cell, values(mapping, more)),
             )  # fmt: skip
         out().print(table)
     if not found:
@@ -177,7 +177,7 @@ def _who(name: str | None) -> str:
 
 
 def _name_of(
-    mapping: Mapping, concept: str | None, index: Path | None
+    mapping: TermMapping, concept: str | None, index: Path | None
 ) -> tuple[str, tuple[Code, ...]]:
     """Name and codes of a concept that is no candidate, from the graph of the index."""
     if concept is None or any(one.concept == concept for one in mapping.candidates):
@@ -192,6 +192,10 @@ def _name_of(
         return graph.preferred(concept), tuple(graph.codes_of(concept))
 
 
+def _cell(value: str | float | None) -> str:
+    return "" if value is None else value if isinstance(value, str) else f"{value:g}"
+
+
 def _stands(event: Event) -> str:
     made = event.decision
     if made is None:
@@ -200,7 +204,7 @@ def _stands(event: Event) -> str:
     return f"{target}, flagged" if event.flag else target
 
 
-def _show_one(mapping: Mapping) -> None:
+def _show_one(mapping: TermMapping) -> None:
     row, made = mapping.row, mapping.decision
     line((row.text, "bold"), f"  row {row.number:,}, {mapping.status}, version {mapping.version}")
     if made is not None:
@@ -209,6 +213,7 @@ def _show_one(mapping: Mapping) -> None:
     if mapping.flag:
         line((f"  {mapping.flag}", "yellow"))
     table = new_table("", "concept", "name", "matched term", "confidence")
-    for one in mapping.candidates:
-        add_row(table, f"{one.rank}", one.concept, one.name, one.term, f"{one.confidence:.2f}")
+    for rank, match in enumerate(mapping.candidates, 1):
+        confidence = f"{match.confidence:.2f}"
+        add_row(table, f"{rank}", match.concept, match.name, match.term, confidence)
     out().print(table)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from inspect import Parameter, Signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from medcoder.cli import opened, parse
 from medcoder.cli.lines import errors, line, out, print_json
@@ -17,11 +19,9 @@ from medcoder.errors import UsageError
 
 if TYPE_CHECKING:
     from medcoder.mapping import Project
+    from medcoder.mapping.formats import Direction, Option
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the project.")]
-Concepts = Annotated[
-    Path | None, typer.Option(help="A CONCEPT.csv of OMOP, to look up concept ids in.")
-]
 
 
 @contextlib.contextmanager
@@ -36,8 +36,8 @@ def add_to(app: typer.Typer) -> None:
     """Put the commands of this file into the group."""
     app.command()(status)
     app.command()(report)
-    app.command()(export)
-    app.command("import")(import_)
+    app.command(cls=_ExportCommand)(export)
+    app.command("import", cls=_ImportCommand)(import_)
     app.command()(learn)
 
 
@@ -74,83 +74,110 @@ def report(folder: Folder, as_json: AsJson = False) -> None:
         line(f"results in {file}, report in {page}")
 
 
+class _FormatCommand(TyperCommand):
+    """A command with the options of all formats, which are looked at when it is called.
+
+    Before that, they would slow down the start of every other command.
+    """
+
+    direction: Direction
+    _of_formats: list[Any] | None = None
+
+    @property
+    def params(self) -> list[Any]:
+        if self._of_formats is None:
+            from medcoder.mapping.formats import all_options, format_names
+
+            self._of_formats = _parameters(all_options(self.direction))
+            self._params += self._of_formats
+            for parameter in self._params:
+                if parameter.name == "format":
+                    parameter.help = f"{', '.join(format_names(self.direction))}."
+        return self._params
+
+    @params.setter
+    def params(self, own: list[Any]) -> None:
+        self._params, self._of_formats = list(own), None
+
+    def invoke(self, ctx: Any) -> Any:
+        given = {option.name: ctx.params.pop(option.name) for option in self._of_formats or ()}
+        ctx.obj = {
+            name: parse.place(value) if isinstance(value, Path) else value
+            for name, value in given.items()
+            if value not in (None, False)
+        }
+        return super().invoke(ctx)
+
+
+class _ExportCommand(_FormatCommand):
+    direction = "export"
+
+
+class _ImportCommand(_FormatCommand):
+    direction = "load"
+
+
+def _parameters(options: Sequence[Option]) -> list[Any]:
+    """Options of formats as those of a command."""
+
+    def nothing() -> None:
+        """Only its parameters are looked at."""
+
+    def parameter(option: Option) -> Parameter:
+        kind: Any = bool if option.type is bool else option.type | None
+        name = f"--{option.name.replace('_', '-')}"
+        said = typer.Option(name, help=f"{', '.join(option.formats)}: {option.help}.")
+        default = False if option.type is bool else None
+        return Parameter(
+            option.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, said]
+        )
+
+    made = [parameter(option) for option in options]
+    nothing.__signature__ = Signature(made)  # type: ignore[attr-defined]
+    nothing.__annotations__ = {one.name: one.annotation for one in made}
+    app = typer.Typer(add_completion=False)
+    app.command()(nothing)
+    return list(typer.main.get_command(app).params)
+
+
 @command
 def export(
+    ctx: typer.Context,
     folder: Folder,
-    format: Annotated[
-        str,
-        typer.Argument(metavar="FORMAT", help="csv, fhir, omop, parquet, sssom, usagi or xlsx."),
-    ],
+    format: Annotated[str, typer.Argument(metavar="FORMAT")],
     to: Annotated[Path, typer.Option("--out", help="File to write.")],
-    concepts: Concepts = None,
-    source_vocabulary: Annotated[
-        str | None, typer.Option(help="omop: the source_vocabulary_id.")
-    ] = None,
-    missing_ok: Annotated[
-        bool, typer.Option("--missing-ok", help="omop, usagi: concepts without an id become 0.")
-    ] = False,
-    url: Annotated[str | None, typer.Option(help="fhir: the canonical URL of the map.")] = None,
-    licence: Annotated[
-        str | None, typer.Option(help="sssom: the URI of the licence of the mappings.")
-    ] = None,
-    set_id: Annotated[
-        str | None, typer.Option(help="sssom: the URI that names the set of mappings.")
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a project in a format of others; what that cannot hold is said."""
-    from medcoder.mapping import exports
+    from medcoder.mapping.formats import export as write
 
-    place = parse.place(to)
-    options: dict[str, Any] = {
-        "concepts": None if concepts is None else parse.place(concepts),
-        "source_vocabulary": source_vocabulary,
-        "missing_ok": missing_ok or None,
-        "url": url,
-        "licence": licence,
-        "set_id": set_id,
-    }
+    path = parse.place(to)
     with opened_project(folder) as project, progress_bar() as progress:
-        notes = exports.export(project, format, place, progress=progress, **options)
+        notes = write(project, format, path, progress=progress, **ctx.obj)
     if as_json:
-        print_json({"file": str(place), "notes": notes})
+        print_json({"file": str(path), "notes": notes})
         return
-    line(f"written to {place}")
+    line(f"written to {path}")
     for note in notes:
         line(f"note: {note}", console=errors())
 
 
 @command
 def import_(
+    ctx: typer.Context,
     folder: Folder,
-    format: Annotated[str, typer.Argument(metavar="FORMAT", help="sssom or usagi.")],
+    format: Annotated[str, typer.Argument(metavar="FORMAT")],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="File to read.")],
     kg: Graph = None,
-    concepts: Concepts = None,
-    who: Annotated[
-        str | None, typer.Option(help="Who decided, where the file does not say.")
-    ] = None,
-    automatic: Annotated[
-        bool, typer.Option("--automatic", help="sssom: take mappings of machines as well.")
-    ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace other decisions of the project.")
-    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Take over decisions that were made elsewhere."""
     from dataclasses import asdict
 
-    from medcoder.mapping import imports
+    from medcoder.mapping.formats import load
 
-    options: dict[str, Any] = {
-        "concepts": None if concepts is None else parse.place(concepts),
-        "who": who,
-        "automatic": automatic or None,
-        "overwrite": overwrite or None,
-    }
     with opened_project(folder) as project, opened.opened_graph(kg) as graph:
-        taken = asdict(imports.load(project, format, parse.place(file), kg=graph, **options))
+        taken = asdict(load(project, format, parse.place(file), kg=graph, **ctx.obj))
     if as_json:
         print_json(taken)
         return
@@ -170,7 +197,7 @@ def import_(
 def learn(folder: Folder, index: Index = None, as_json: AsJson = False) -> None:
     """Make approved, equivalent pairs custom terms of an index: it will know them from now on."""
     from medcoder.cli.terms import custom_terms, graph_of
-    from medcoder.mapping.learning import learn as add_learned
+    from medcoder.mapping.refresh import learn as add_learned
 
     file = custom_terms(index)
     with opened_project(folder) as project, opened.opened_graph(graph_of(index)) as graph:
@@ -186,7 +213,7 @@ def learn(folder: Folder, index: Index = None, as_json: AsJson = False) -> None:
 
 def show_status(project: Project, *, as_json: bool, results: Path | None = None) -> None:
     """Counts by status, and what may be expected of automatic mappings."""
-    from medcoder.mapping.writing import is_old
+    from medcoder.mapping.project_table import is_old
 
     meta, counts = project.meta, project.counts()
     old = bool(meta.get("complete")) and is_old(project)

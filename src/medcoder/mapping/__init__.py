@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from medcoder.mapping.batch import map_table
-from medcoder.mapping.exports import EXPORTS
-from medcoder.mapping.imports import IMPORTS
-from medcoder.mapping.refreshing import refresh
-from medcoder.mapping.results import Mapped
-from medcoder.mapping.store import Project
-from medcoder.mapping.writing import write_results
+from medcoder.mapping.formats import FORMATS, export
+from medcoder.mapping.project.store import Project
+from medcoder.mapping.project_table import Mapped, write_results
+from medcoder.mapping.refresh import refresh
 
-__all__ = ["EXPORTS", "IMPORTS", "Mapped", "Project", "map_table", "refresh", "write_results"]
+__all__ = ["FORMATS", "Mapped", "Project", "export", "map_table", "refresh", "write_results"]

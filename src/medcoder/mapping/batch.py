@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from medcoder import __version__
 from medcoder.errors import ArtefactError, UsageError
-from medcoder.mapping.adding import Adder
-from medcoder.mapping.base import Role
-from medcoder.mapping.deciding import now
-from medcoder.mapping.looking import look_up
-from medcoder.mapping.mapper import IndexMapper, Mapper
-from medcoder.mapping.promise import promise
-from medcoder.mapping.results import Mapped
-from medcoder.mapping.settings import Columns, Settings, differences
-from medcoder.mapping.store import Project, place
-from medcoder.mapping.writing import write
+from medcoder.mapping.auto_threshold import auto_threshold
+from medcoder.mapping.lookup import IndexMapper, Mapper, look_up
+from medcoder.mapping.project.decisions import now
+from medcoder.mapping.project.records import Role
+from medcoder.mapping.project.rows import Adder, Columns, Settings, differences
+from medcoder.mapping.project.store import Project, place
+from medcoder.mapping.project_table import Mapped, write
 from medcoder.progress import Progress
 from medcoder.tables import Reading, Table, open_table
 
@@ -63,7 +60,7 @@ def map_table(
         what the column says, which may be several between |; "hint" (a unit, a specimen)
         re-ranks them. Values that the index does not know are counted, and restrict nothing.
     top: candidates of a row; vocabularies: only concepts with a code in one of these
-    precision: of automatic mappings; `medcoder.mapping.promise` says what that means
+    precision: of automatic mappings; `medcoder.mapping.auto_threshold` says what that means
     source_vocabulary: name, uri and version of the local codes, for exports
     encoding, delimiter, sheet: how to read the file, where its format leaves that open
     keep_bad_rows: take rows with a wrong number of fields, unmapped, instead of stopping
@@ -103,7 +100,7 @@ def as_mapper(normalizer: Normalizer | Mapper | None) -> Mapper:
 
 def finish(project: Project, precision: float) -> None:
     """All strings are mapped: choose the threshold."""
-    made = promise(project, precision)
+    made = auto_threshold(project, precision)
     project.put(**made, complete=True, settled=project.meta["run"], updated=now())
 
 

@@ -1,21 +1,50 @@
-"""The input as a project has kept it: for results when the file itself is not at hand."""
+"""The table of a project: the rows it has kept, and the table of results that is written of them.
+
+Results are every row of the input in its order, with what it is mapped to. They lie beside the
+project with the report; what people decide later makes them old.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import csv
 import json
-from collections.abc import Iterator
-from typing import Any
+import re
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from medcoder.mapping.store import Project
-from medcoder.tables import Row
+from medcoder.errors import InputError
+from medcoder.files import replacing
+from medcoder.mapping.columns import Column, Value, result_columns, unique_names, values
+from medcoder.mapping.project import decisions, queries
+from medcoder.mapping.project.rows import Recent
+from medcoder.mapping.project.schema import guarded
+from medcoder.mapping.project.store import Project
+from medcoder.mapping.report import write_report
+from medcoder.progress import Progress
+from medcoder.tables import Row, Table, file_fingerprint, open_table
+from medcoder.tables.write import safe
 
-_BATCH = 8192  # rows at a time
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+Cells = tuple[Value, ...]
+_BATCH = 5000  # rows at a time
+_NAME = "mapped"
+_TYPED = ("frame", "parquet", "xlsx")  # formats with more than text in their cells
+_LONGEST = 32_767  # characters of a cell of a workbook
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
-class Kept:
-    """Rows of a project, in the format of the input; all values are strings."""
+class ProjectTable:
+    """The input as a project has kept it, for when the file is not at hand: all strings."""
 
     def __init__(self, project: Project) -> None:
         meta = project.meta
@@ -37,41 +66,258 @@ class Kept:
             for (fields,) in base.execute(query, [skip]):
                 yield Row(tuple(json.loads(fields)))
 
-    def cells(self) -> Iterator[tuple[str | None, ...]]:
+    def cells(self) -> Iterator[tuple[Any, ...]]:
         """The header and the rows, for a workbook."""
         yield self.header
         for row in self.rows():
             yield tuple(field or None for field in row.fields)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        some: list[tuple[str, ...]] = []
-        for row in self.rows():
-            some.append(row.fields)
-            if len(some) == _BATCH:
-                yield self._batch(some)
-                some = []
-        if some:
-            yield self._batch(some)
-
-    def _batch(self, rows: list[tuple[str, ...]]) -> pa.RecordBatch:
-        columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        rows = self.rows()
+        while batch := [row.fields for row in islice(rows, _BATCH)]:
+            columns = [pa.array(column, pa.string()) for column in zip(*batch, strict=True)]
+            yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
-class Earlier(Kept):
-    """Rows of a project with the types of a table of results: its first columns are the input."""
+class TypedProjectTable(ProjectTable):
+    """The input with the types of its cells: the first columns of results from before."""
 
-    def __init__(self, table: Any, project: Project) -> None:
+    def __init__(self, project: Project, results: Any) -> None:
         super().__init__(project)
-        self._table, width = table, len(self.header)
-        if hasattr(table, "schema"):
-            self.schema = pa.schema([table.schema.field(place) for place in range(width)])
+        self._results, width = results, len(self.header)
+        if hasattr(results, "schema"):
+            self.schema = pa.schema([results.schema.field(position) for position in range(width)])
 
     def cells(self) -> Iterator[tuple[Any, ...]]:
-        for cells in self._table.cells():
+        for cells in self._results.cells():
             yield cells[: len(self.header)]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        for batch in self._table.batches():
+        for batch in self._results.batches():
             columns = batch.columns[: len(self.header)]
             yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mapped:
+    """A table that is mapped: where its project and its results are, and the results as a frame."""
+
+    path: Path  # of the project
+    file: Path  # of the results
+    source: Any
+    table: Table
+
+    def project(self) -> Project:
+        """Open the project; close it after use."""
+        return Project.open(self.path)
+
+    def to_arrow(self) -> pa.Table:
+        """The rows of the input with the columns that are added, as they stand now."""
+        with self.project() as project:
+            table: Any = self.table if hasattr(self.table, "batches") else ProjectTable(project)
+            added = _columns(project)
+            schema = _schema(table, added)
+            return pa.Table.from_batches(_batches(project, table, added, schema), schema=schema)
+
+    def to_polars(self) -> pl.DataFrame:
+        import polars as pl
+
+        frame = pl.from_arrow(self.to_arrow())
+        assert isinstance(frame, pl.DataFrame)
+        return frame
+
+    def to_pandas(self) -> pd.DataFrame:
+        """As pandas; a frame of pandas keeps its index."""
+        frame = self.to_arrow().to_pandas()
+        if type(self.source).__module__.partition(".")[0] == "pandas":
+            frame.index = self.source.index
+        return frame
+
+
+def write_results(project: Project, *, progress: Progress | None = None) -> Path:
+    """Write the table of results and the report again, with what was decided since.
+
+    Needs neither the input nor the index. Gives the path of the table.
+    """
+    return write(project, _input_of(project), progress=progress)
+
+
+def write(
+    project: Project,
+    table: Table,
+    *,
+    timing: Mapping[str, float] | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Write results and report.
+
+    timing: seconds, rows and strings of the run that has just ended; a run that had nothing left
+        to do is not recorded
+    """
+    if timing and (timing["rows"] or timing["strings"]):
+        project.put(timing=dict(timing))
+    event = _newest_event(project)  # before: what is decided while they are written is not in them
+    path = _write_table(project, table, progress)
+    meta = project.meta
+    write_report(project, project.path.parent, meta.get("timing"))
+    project.put(written={"run": meta["run"], "event": event, "sha256": file_fingerprint(path)})
+    return path
+
+
+def is_old(project: Project) -> bool:
+    """Whether something was decided or mapped since the results were written."""
+    meta = project.meta
+    written = meta.get("written") or {}
+    return (written.get("run"), written.get("event")) != (meta.get("run"), _newest_event(project))
+
+
+def results_path(folder: Path, format: str) -> Path:
+    """The file of the results of an input in this format."""
+    return folder / f"{_NAME}.{'parquet' if format == 'frame' else format}"
+
+
+def _newest_event(project: Project) -> int:
+    with guarded(project.path):
+        return decisions.newest_event(project.base)
+
+
+def _input_of(project: Project) -> Table:
+    """The input, with the types of its cells where the results from before still have them."""
+    path = results_path(project.path.parent, str(project.meta["format"]))
+    known = (project.meta.get("written") or {}).get("sha256")
+    if project.meta["format"] in _TYPED and path.is_file():
+        # Not if somebody has changed the file: rows may stand in another order.
+        with contextlib.suppress(InputError):
+            if file_fingerprint(path) == known:
+                return TypedProjectTable(project, open_table(path))
+    return ProjectTable(project)
+
+
+def _columns(project: Project) -> tuple[Column, ...]:
+    return result_columns(int(project.meta["top"]))
+
+
+def _names(table: Table, added: Sequence[Column]) -> tuple[str, ...]:
+    """The header of the results."""
+    return (*table.header, *unique_names((column.name for column in added), table.header))
+
+
+def _stream(project: Project, added: Sequence[Column]) -> Iterator[tuple[tuple[str, ...], Cells]]:
+    """Fields of every row and the cells that are added to them."""
+    known: Recent[int, Cells] = Recent()
+    with project.snapshot() as base:
+        found = base.execute("SELECT term, fields FROM rows ORDER BY number")
+        while batch := found.fetchmany(_BATCH):
+            new = sorted({term for term, _ in batch} - known.keys())
+            fresh = dict(_cells_of_terms(base, new, added))
+            for term, fields in batch:
+                cells = fresh.get(term) or known.recall(term)
+                assert cells is not None
+                yield tuple(json.loads(fields)), cells
+            for term, cells in fresh.items():
+                known.keep(term, cells)
+
+
+def _cells_of_terms(
+    base: sqlite3.Connection, terms: Sequence[int], added: Sequence[Column]
+) -> Iterator[tuple[int, Cells]]:
+    for start in range(0, len(terms), queries.VARIABLES):
+        batch = terms[start : start + queries.VARIABLES]
+        where = f"WHERE t.id IN ({','.join('?' * len(batch))})"
+        firsts = dict(base.execute(f"SELECT t.first, t.id FROM terms t {where}", batch))
+        for mapping in queries.mappings(base, terms=True, where=where, values=batch):
+            yield firsts[mapping.row.number], values(mapping, added)
+
+
+def _write_table(project: Project, table: Table, progress: Progress | None = None) -> Path:
+    """Write the results in the format of the input; the columns of the input stay as they are."""
+    path = results_path(project.path.parent, table.format)
+    added, total = _columns(project), len(project)
+    with replacing(path) as partial:
+        write_rows = {".parquet": _write_parquet, ".xlsx": _write_xlsx}.get(
+            path.suffix, _write_text
+        )
+        for done in write_rows(project, table, added, partial):
+            if progress is not None:
+                progress("writing", done, total)
+    return path
+
+
+def _write_text(project: Project, table: Any, added: Sequence[Column], path: Path) -> Iterator[int]:
+    encoding = "utf-8-sig" if table.marked else "utf-8"
+    with path.open("w", encoding=encoding, newline="") as out:
+        writer = csv.writer(out, delimiter=table.delimiter, lineterminator="\n")
+        writer.writerow([safe(name) for name in _names(table, added)])
+        rows, done = _stream(project, added), 0
+        while batch := list(islice(rows, _BATCH)):
+            writer.writerows(
+                [safe(field) for field in fields] + [_text(cell) for cell in cells]
+                for fields, cells in batch
+            )
+            done += len(batch)
+            yield done
+
+
+def _write_xlsx(project: Project, table: Any, added: Sequence[Column], path: Path) -> Iterator[int]:
+    from openpyxl import Workbook
+
+    book = Workbook(write_only=True)
+    sheet = book.create_sheet(_NAME)
+    width = len(table.header)
+    originals = table.cells()
+    next(originals)
+    sheet.append([_cell(name) for name in _names(table, added)])
+    done = 0
+    for (fields, cells), original in zip(_stream(project, added), originals, strict=True):
+        kept = [*original[:width], *[None] * (width - len(original))]
+        if len(original) > width and any(cell is not None for cell in original[width:]):
+            kept = list(fields)  # a broken row: its last field took what was too much
+        sheet.append([_cell(cell) for cell in (*kept, *cells)])
+        done += 1
+        if done % _BATCH == 0:
+            yield done
+    book.save(path)
+    yield done
+
+
+def _write_parquet(
+    project: Project, table: Any, added: Sequence[Column], path: Path
+) -> Iterator[int]:
+    from pyarrow import parquet
+
+    schema, done = _schema(table, added), 0
+    with parquet.ParquetWriter(path, schema) as writer:
+        for batch in _batches(project, table, added, schema):
+            writer.write_batch(batch)
+            done += batch.num_rows
+            yield done
+
+
+def _batches(
+    project: Project, table: Any, added: Sequence[Column], schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """The columns of the input with their types, and those that are added."""
+    rows, width = _stream(project, added), len(table.header)
+    for batch in table.batches():
+        cells = [cells for _, cells in islice(rows, batch.num_rows)]
+        new = [
+            pa.array([row[position] for row in cells], schema.field(width + position).type)
+            for position in range(len(added))
+        ]
+        yield pa.RecordBatch.from_arrays([*batch.columns, *new], schema=schema)
+
+
+def _schema(table: Any, added: Sequence[Column]) -> pa.Schema:
+    schema = table.schema
+    for name, column in zip(_names(table, added)[len(table.header) :], added, strict=True):
+        schema = schema.append(pa.field(name, pa.float64() if column.numeric else pa.string()))
+    return schema.remove_metadata()
+
+
+def _text(cell: Value) -> str:
+    return safe(cell) if isinstance(cell, str) else "" if cell is None else f"{cell:g}"
+
+
+def _cell(value: Any) -> Any:
+    """A workbook takes neither control characters nor very long texts."""
+    return safe(_CONTROL.sub("\ufffd", value))[:_LONGEST] if isinstance(value, str) else value

@@ -5,21 +5,21 @@ from __future__ import annotations
 import heapq
 import json
 from collections import Counter
-from collections.abc import Mapping as Dict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from medcoder.files import replacing
-from medcoder.mapping.base import Mapping
-from medcoder.mapping.page import render
-from medcoder.mapping.store import Project
+from medcoder.mapping.project.records import TermMapping
+from medcoder.mapping.project.store import Project
+from medcoder.mapping.report_html import render
 
 BINS = 20  # of the histogram of confidences
 LISTED = 25  # terms and targets
 _WEIGHTS = ("terms", "count")
 
 
-def write_report(project: Project, folder: Path, timing: Dict[str, float] | None = None) -> Path:
+def write_report(project: Project, folder: Path, timing: Mapping[str, float] | None = None) -> Path:
     """Write report.html and report.json to a folder; gives the path of the page.
 
     timing: seconds, rows and strings of the run that has just ended, if one has
@@ -35,7 +35,7 @@ def write_report(project: Project, folder: Path, timing: Dict[str, float] | None
     return page
 
 
-def summarise(project: Project, timing: Dict[str, float] | None = None) -> dict[str, Any]:
+def summarise(project: Project, timing: Mapping[str, float] | None = None) -> dict[str, Any]:
     """The figures of the report."""
     meta = project.meta
     threshold = meta.get("threshold")
@@ -84,7 +84,7 @@ class _Side:
         self.sums = dict.fromkeys(_WEIGHTS, 0.0)
         self.judged = self.agreed = 0
 
-    def add(self, mapping: Mapping) -> None:
+    def add(self, mapping: TermMapping) -> None:
         for name, weight in zip(_WEIGHTS, (1, mapping.row.count), strict=True):
             self.weights[name] += weight
             self.sums[name] += weight * mapping.confidence
@@ -115,7 +115,7 @@ class _Tally:
         self._hardest: list[tuple[float, int, dict[str, Any]]] = []
         self._targets: dict[str, list[Any]] = {}
 
-    def add(self, mapping: Mapping) -> None:
+    def add(self, mapping: TermMapping) -> None:
         if mapping.candidates and mapping.status != "none":
             accepted = self._threshold is not None and mapping.confidence >= self._threshold
             (self.above if accepted else self.below).add(mapping)
@@ -151,7 +151,7 @@ class _Tally:
             for concept, (name, codes, terms, count) in most
         ]
 
-    def _keep(self, mapping: Mapping) -> None:
+    def _keep(self, mapping: TermMapping) -> None:
         row, first = mapping.row, next(iter(mapping.candidates), None)
         doubt = row.count * (1 - mapping.confidence)
         if len(self._hardest) == LISTED and doubt <= self._hardest[0][0]:
@@ -171,7 +171,7 @@ class _Tally:
             heapq.heappop(self._hardest)
 
 
-def _agrees(mapping: Mapping) -> bool:
+def _agrees(mapping: TermMapping) -> bool:
     """Whether a person found the first candidate to be right."""
     decision = mapping.decision
     assert decision is not None
@@ -179,7 +179,7 @@ def _agrees(mapping: Mapping) -> bool:
     return same and decision.equivalence == "equivalent"
 
 
-def _about(meta: Dict[str, Any]) -> dict[str, Any]:
+def _about(meta: Mapping[str, Any]) -> dict[str, Any]:
     names = (
         "file", "column", "code", "context", "source_vocabulary", "terminology", "model",
         "medcoder", "created", "updated", "top", "vocabularies", "complete",
@@ -187,7 +187,7 @@ def _about(meta: Dict[str, Any]) -> dict[str, Any]:
     return {name: meta[name] for name in names if meta.get(name) not in (None, "", [], {})}
 
 
-def _timing(timing: Dict[str, float] | None) -> dict[str, float]:
+def _timing(timing: Mapping[str, float] | None) -> dict[str, float]:
     if not timing:
         return {}
     seconds = timing["seconds"]

@@ -21,7 +21,7 @@ from medcoder import __version__
 from medcoder.errors import MedcoderError
 from medcoder.normalize import Normalizer
 from medcoder.serve.refusals import NO_ROOM, Refused, no_room, of_library, of_validation
-from medcoder.serve.routes import ROUTERS
+from medcoder.serve.routes import routers
 from medcoder.serve.security import Guard
 from medcoder.serve.settings import Settings
 from medcoder.serve.state import Serving
@@ -73,7 +73,7 @@ def build(
         docs_url=None, redoc_url=None,
     )  # fmt: skip
     app.state.serving = state
-    for router in ROUTERS:
+    for router in routers():
         app.include_router(router)
     _add_errors(app)
     PAGE.mkdir(exist_ok=True)

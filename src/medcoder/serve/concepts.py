@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from medcoder.errors import InputError
-from medcoder.mapping.exports.concepts import check_concepts
+from medcoder.mapping.formats.omop import check_concepts
 from medcoder.serve.refusals import Refused
 from medcoder.serve.settings import Settings
 from medcoder.serve.uploads import last_first, stamp, write_up_to

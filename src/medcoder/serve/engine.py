@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
-from medcoder.mapping.mapper import IndexMapper
+from medcoder.mapping.lookup import IndexMapper
 from medcoder.normalize import Normalizer
 from medcoder.serve.threads import one_thread
 from medcoder.types import Answer

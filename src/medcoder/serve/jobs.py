@@ -19,9 +19,9 @@ from typing import Any, Literal
 from medcoder.errors import InputError, MedcoderError
 from medcoder.files import disk_full, replacing
 from medcoder.mapping import map_table
-from medcoder.mapping.deciding import now
-from medcoder.mapping.mapper import Mapper
-from medcoder.mapping.store import FILE
+from medcoder.mapping.lookup import Mapper
+from medcoder.mapping.project.decisions import now
+from medcoder.mapping.project.store import FILE
 from medcoder.serve.refusals import Refused, of_input, of_library
 from medcoder.serve.uploads import Upload
 from medcoder.serve.watch import told

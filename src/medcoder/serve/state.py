@@ -11,7 +11,7 @@ import numpy.typing as npt
 from fastapi import Request
 
 from medcoder.mapping import Project
-from medcoder.mapping.mapper import Mapper
+from medcoder.mapping.lookup import Mapper
 from medcoder.normalize import Normalizer
 from medcoder.serve.batching import Batcher
 from medcoder.serve.concepts import ConceptTables

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 from fastapi import Path
 
-from medcoder.mapping.base import Event, Mapping
+from medcoder.mapping.columns import listed_columns, values
+from medcoder.mapping.project.records import Event, TermMapping
 from medcoder.serve.refusals import coded
 from medcoder.serve.shapes.base import LATER, Failure
 from medcoder.types import Match
@@ -51,9 +52,10 @@ def match(one: Match) -> dict[str, Any]:
     }
 
 
-def term(one: Mapping) -> dict[str, Any]:
-    row = one.row
-    return {
+def term(one: TermMapping) -> dict[str, Any]:
+    row, more = one.row, listed_columns()
+    columns = zip((column.name for column in more), values(one, more), strict=True)
+    return ({"columns": dict(columns)} if more else {}) | {
         "key": row.number,
         "text": row.text,
         "code": row.code,
@@ -62,7 +64,7 @@ def term(one: Mapping) -> dict[str, Any]:
         "context": row.context,
         "fields": row.fields,
         "status": one.status,
-        "candidates": [_with_codes(candidate) for candidate in one.candidates],
+        "candidates": one.ranked_candidates(),
         "decision": _with_codes(one.decision),
         "flag": one.flag,
         "version": one.version,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import uuid
+from collections.abc import Callable, Sequence
+from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,16 +15,17 @@ from fastapi.responses import FileResponse
 from starlette.types import Receive, Scope, Send
 
 from medcoder.errors import InputError, UsageError
-from medcoder.mapping.exports import ENDINGS, EXPORTS, export
+from medcoder.mapping.formats import FORMATS, Option, all_options, export, format_names
 from medcoder.serve.refusals import Refused, of_input, plain
 from medcoder.serve.routes.common import ProjectId, failures
 from medcoder.serve.shapes.review import ConceptTable, Formats
 from medcoder.serve.state import serving
 from medcoder.serve.uploads import shown
 
-router = APIRouter(prefix="/v1", tags=["export"])
 NOTES = "X-Medcoder-Notes"
 _LONGEST = 4000  # characters of a header
+_OPTION = 500  # characters of an option
+_SENT = "Give the id that `POST /v1/concept-tables` gave."
 _BYTES = "application/octet-stream"
 _FILE = f"The file; {NOTES} lists what it does not hold, as JSON with percent signs encoded."
 
@@ -37,50 +41,86 @@ class _Once(FileResponse):
             Path(self.path).unlink(missing_ok=True)
 
 
-@router.get("/exports", response_model=Formats, responses=failures())
+def make_router() -> APIRouter:
+    """The routes. The options of a download are those of the formats at this moment."""
+    router = APIRouter(prefix="/v1", tags=["export"])
+    router.get("/exports", response_model=Formats, responses=failures())(formats)
+    router.post(
+        "/concept-tables",
+        response_model=ConceptTable,
+        status_code=201,
+        responses=failures(415, 507),
+    )(concept_table)
+    router.get(
+        "/projects/{project}/exports/{format}",
+        response_class=FileResponse,
+        responses=failures(404, 409) | {200: {"description": _FILE, "content": {_BYTES: {}}}},
+        name="download",
+        description=inspect.getdoc(_download),
+    )(_with_options(all_options()))
+    return router
+
+
 def formats(request: Request) -> Any:
     """Formats that projects are written in."""
-    return {"formats": [{"format": name, "ending": ENDINGS[name]} for name in sorted(EXPORTS)]}
+    return {
+        "formats": [
+            {"format": name, "ending": FORMATS.load(name).ending} for name in format_names()
+        ]
+    }
 
 
-@router.post(
-    "/concept-tables", response_model=ConceptTable, status_code=201, responses=failures(415, 507)
-)
 def concept_table(request: Request, file: UploadFile) -> Any:
     """Send a CONCEPT.csv of OMOP, or a CONCEPT.csv.gz, for exports that need its concept ids."""
     return {"concepts": serving(request).concepts.add(file.file, file.filename or "")}
 
 
-@router.get(
-    "/projects/{project}/exports/{format}",
-    response_class=FileResponse,
-    responses=failures(404, 409) | {200: {"description": _FILE, "content": {_BYTES: {}}}},
-)
-def download(
-    request: Request,
-    project: ProjectId,
-    format: str,
-    concepts: Annotated[
-        str | None,
-        Query(max_length=100, description="omop, usagi: id that `POST /v1/concept-tables` gave."),
-    ] = None,
-    missing_ok: Annotated[
-        bool, Query(description="omop, usagi: concepts without an id become 0.")
-    ] = False,
-    source_vocabulary: Annotated[str | None, Query(max_length=100)] = None,
-    url: Annotated[str | None, Query(max_length=500)] = None,
-) -> FileResponse:
+def _with_options(options: Sequence[Option]) -> Callable[..., FileResponse]:
+    """The route of a download, with these options as parameters of its query."""
+
+    def download(request: Request, project: str, format: str, **given: Any) -> FileResponse:
+        return _download(request, project, format, given)
+
+    fixed = [("request", Request), ("project", ProjectId), ("format", str)]
+    parameters = [
+        *(Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind) for name, kind in fixed),
+        *map(_parameter, options),
+    ]
+    download.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return download
+
+
+def _parameter(option: Option) -> Parameter:
+    """An option as a parameter of a query. A file is given by the id that sending it gave."""
+    description = f"{', '.join(option.formats)}: {option.help}."
+    kind: Any = option.type | None
+    query = Query(description=description)
+    if option.type is Path:
+        kind = str | None
+        query = Query(max_length=100, description=f"{description} {_SENT}")
+    elif option.type is str:
+        query = Query(max_length=_OPTION, description=description)
+    elif option.type is bool:
+        kind = bool
+    return Parameter(
+        option.name,
+        Parameter.KEYWORD_ONLY,
+        default=False if option.type is bool else None,
+        annotation=Annotated[kind, query],
+    )
+
+
+def _download(request: Request, project: str, format: str, given: dict[str, Any]) -> FileResponse:
     """Write a project in a format of others."""
     state = serving(request)
-    if format not in EXPORTS:
+    if format not in FORMATS:
         raise Refused(404, "no_format", "there is no such format. See /v1/exports")
-    table = state.concepts.get(concepts) if concepts else None
-    options = {
-        "concepts": table,
-        "missing_ok": missing_ok or None,
-        "source_vocabulary": source_vocabulary,
-        "url": url,
+    files = {option.name for option in all_options() if option.type is Path}
+    sent = [given[name] for name in files if given.get(name)]
+    options = {name: value or None for name, value in given.items()} | {
+        name: state.concepts.get(given[name]) for name in files if given.get(name)
     }
+    tables = [path for path in options.values() if isinstance(path, Path)]
     file = state.exports / uuid.uuid4().hex
     with state.open(project) as opened:
         if not opened.meta:
@@ -88,26 +128,28 @@ def download(
         try:
             notes = export(opened, format, file, **options)
         except InputError as error:
-            if concepts:
-                state.concepts.get(concepts)  # it may be forgotten by now, which is the reason
-            named = InputError(_named(error.what, table), row=error.row)
+            for number in sent:
+                state.concepts.get(number)  # it may be forgotten by now, which is the reason
+            named = InputError(_named(error.what, tables), row=error.row)
             raise Refused(422, "not_exported", of_input(named)) from error
         except UsageError as error:
             said = plain(str(error)).replace("(--concepts)", "(POST /v1/concept-tables)")
             raise Refused(422, "not_exported", said) from error
-    header = _written([_named(note, table) for note in notes])
+    header = _written([_named(note, tables) for note in notes])
     if len(header) > _LONGEST:
         header = _written([f"{len(notes)} notes: see `medcoder map export`"])
     name = Path(shown(state.name_of(project))).stem
     return _Once(
-        file, media_type=_BYTES, filename=f"{name}{ENDINGS[format]}",
+        file, media_type=_BYTES, filename=f"{name}{FORMATS.load(format).ending}",
         headers={NOTES: header, "Accept-Ranges": "none"},
     )  # fmt: skip
 
 
-def _named(text: str, table: Path | None) -> str:
+def _named(text: str, tables: Sequence[Path]) -> str:
     """What is said of a file of ours, without where it lies."""
-    return text.replace(str(table), "the CONCEPT table") if table is not None else text
+    for table in tables:
+        text = text.replace(str(table), "the CONCEPT table")
+    return text
 
 
 def _written(notes: list[str]) -> str:

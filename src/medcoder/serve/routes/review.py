@@ -9,8 +9,8 @@ from fastapi import APIRouter, Query, Request
 
 from medcoder.errors import NotFound
 from medcoder.mapping import Project
-from medcoder.mapping.base import Status
-from medcoder.mapping.queue import Order, accept, changes, last_change, page
+from medcoder.mapping.project.queue import Order, accept, changes, last_change, page
+from medcoder.mapping.project.records import Status
 from medcoder.serve.refusals import Refused
 from medcoder.serve.routes.common import Key, ProjectId, decision, event, failures, term
 from medcoder.serve.shapes import review as shapes
@@ -63,7 +63,10 @@ def summary(request: Request, project: ProjectId) -> Any:
         }
 
 
-@router.get("/{project}/terms", response_model=shapes.Terms, responses=failures(404))
+@router.get(
+    "/{project}/terms", response_model=shapes.Terms, response_model_exclude_unset=True,
+    responses=failures(404),
+)  # fmt: skip
 def terms(
     request: Request,
     project: ProjectId,
@@ -79,7 +82,10 @@ def terms(
     return {"total": found.total, "terms": [term(one) for one in found.terms]}
 
 
-@router.get("/{project}/terms/{key}", response_model=shapes.TermOf, responses=failures(404))
+@router.get(
+    "/{project}/terms/{key}", response_model=shapes.TermOf, response_model_exclude_unset=True,
+    responses=failures(404),
+)  # fmt: skip
 def one_term(request: Request, project: ProjectId, key: Key) -> Any:
     """A source term, named by the number of any of its rows."""
     with serving(request).open(project) as opened:
@@ -104,8 +110,9 @@ def decide(request: Request, project: ProjectId, key: Key, made: shapes.Decide) 
 
 
 @router.post(
-    "/{project}/terms/{key}/undo", response_model=shapes.Undone, responses=failures(404, 409)
-)
+    "/{project}/terms/{key}/undo", response_model=shapes.Undone,
+    response_model_exclude_unset=True, responses=failures(404, 409),
+)  # fmt: skip
 def undo(request: Request, project: ProjectId, key: Key, asked: shapes.Undo) -> Any:
     """Go back to what stood before the decision on a term that stands now."""
     with serving(request).open(project) as opened:
@@ -114,7 +121,10 @@ def undo(request: Request, project: ProjectId, key: Key, asked: shapes.Undo) -> 
         return _undone(opened, key, asked)
 
 
-@router.post("/{project}/undo", response_model=shapes.Undone, responses=failures(404, 409))
+@router.post(
+    "/{project}/undo", response_model=shapes.Undone, response_model_exclude_unset=True,
+    responses=failures(404, 409),
+)  # fmt: skip
 def undo_last(request: Request, project: ProjectId, asked: shapes.Undo) -> Any:
     """Undo the last decision of somebody that stands."""
     with serving(request).open(project) as opened:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, FiniteFloat
 
-from medcoder.mapping.base import Role
+from medcoder.mapping.project.records import Role
 from medcoder.serve.shapes.base import NAMES, STRICT, TOP, Name, Names, Text
 
 

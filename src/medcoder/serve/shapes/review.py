@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, FiniteFloat, StringConstraints
 
-from medcoder.mapping.base import Equivalence, Status
+from medcoder.mapping.project.records import Equivalence, Status
 from medcoder.serve.shapes.base import LATER, NOTE, STRICT, CodeOf, Name, Share, Who
 
 
@@ -103,6 +103,9 @@ class TermOf(BaseModel):
     decision: DecisionOf | None
     flag: str
     version: int
+    columns: Annotated[
+        dict[str, str | float | None], Field(description="Further review columns, if there are.")
+    ] = {}
 
 
 class Terms(BaseModel):

@@ -1,0 +1,131 @@
+"""The review columns: what a mapped table says of a row beside the columns of the input.
+
+`COLUMNS` is the one table of them. The table of results, the exports csv, xlsx and parquet,
+`medcoder map show` and the terms of the service all read it, so a new column is one entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from medcoder.mapping.project.records import Target, TermMapping
+from medcoder.types import Match
+
+Value = str | float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A review column."""
+
+    name: str
+    value: Callable[[TermMapping], Value]
+    numeric: bool = False
+    in_results: bool = False  # in the table of results as well, not in exports alone
+    listed: bool = True  # in lists of terms too; False for what those say in a way of their own
+
+
+def chosen(mapping: TermMapping) -> Target | Match | None:
+    """What a row is mapped to, or would be: the first candidate where nobody decided yet.
+
+    None where the machine abstained, or a person found no match.
+    """
+    if mapping.target is None and mapping.status == "review":
+        return mapping.candidates[0]
+    return mapping.target
+
+
+def others(mapping: TermMapping) -> Iterator[Match]:
+    """The candidates that were not chosen."""
+    target = chosen(mapping)
+    concept = target.concept if target else ""
+    return (match for match in mapping.candidates if match.concept != concept)
+
+
+def _confidence(mapping: TermMapping) -> float | None:
+    target = chosen(mapping)
+    for match in mapping.candidates:
+        if target is not None and match.concept == target.concept:
+            return round(match.confidence, 4)
+    return None
+
+
+def _of_target(part: Callable[[Target | Match], str]) -> Callable[[TermMapping], Value]:
+    def value(mapping: TermMapping) -> str:
+        target = chosen(mapping)
+        return part(target) if target else ""
+
+    return value
+
+
+def _of_decision(name: str) -> Callable[[TermMapping], Value]:
+    def value(mapping: TermMapping) -> str:
+        return str(getattr(mapping.decision, name)) if mapping.decision else ""
+
+    return value
+
+
+def _given(
+    name: str, value: Callable[[TermMapping], Value], *, numeric: bool = False, results: bool = True
+) -> Column:
+    """A column that lists of terms have in a form of their own."""
+    return Column(name=name, value=value, numeric=numeric, in_results=results, listed=False)
+
+
+COLUMNS: tuple[Column, ...] = (
+    _given("concept", _of_target(lambda target: target.concept)),
+    _given("name", _of_target(lambda target: target.name)),
+    _given("code", _of_target(lambda target: "|".join(code.curie for code in target.codes))),
+    _given("confidence", _confidence, numeric=True),
+    _given("status", lambda mapping: mapping.status),
+    _given("equivalence", _of_decision("equivalence"), results=False),
+    _given("who", _of_decision("who"), results=False),
+    _given("when", _of_decision("when"), results=False),
+    _given("note", _of_decision("note"), results=False),
+    _given("flag", lambda mapping: mapping.flag, results=False),
+)
+
+
+def result_columns(top: int) -> tuple[Column, ...]:
+    """Columns of the table of results, for `top` candidates a row.
+
+    >>> [column.name for column in result_columns(3)]
+    ['concept', 'name', 'code', 'confidence', 'status', 'other_1', 'other_2']
+    """
+    return (*(column for column in COLUMNS if column.in_results), *map(_other, range(1, top)))
+
+
+def export_columns(top: int) -> tuple[Column, ...]:
+    """All of them: those of the results first."""
+    return (*result_columns(top), *(column for column in COLUMNS if not column.in_results))
+
+
+def listed_columns() -> tuple[Column, ...]:
+    """Those that a list of terms adds to what it says anyway."""
+    return tuple(column for column in COLUMNS if column.listed)
+
+
+def unique_names(names: Iterable[str], taken: Sequence[str]) -> tuple[str, ...]:
+    """The names, with "mapped_" before all of them if one is taken.
+
+    >>> unique_names(["code", "status"], ["text", "code"])
+    ('mapped_code', 'mapped_status')
+    """
+    names = tuple(names)
+    while set(names) & set(taken):
+        names = tuple(f"mapped_{name}" for name in names)
+    return names
+
+
+def values(mapping: TermMapping, columns: Iterable[Column]) -> tuple[Value, ...]:
+    return tuple(column.value(mapping) for column in columns)
+
+
+def _other(position: int) -> Column:
+    def value(mapping: TermMapping) -> str:
+        match = next(islice(others(mapping), position - 1, None), None)
+        return f"{match.concept} {match.name} ({match.confidence:.2f})" if match else ""
+
+    return _given(f"other_{position}", value)

@@ -1,0 +1,181 @@
+"""Formats of others that a mapping project is written to and read from: one table of them.
+
+A format is one file with a `FORMAT`, and one line in `FORMATS`:
+
+- `export(project, path, *, progress=None, ...)` writes one file, whole or not at all, and gives
+  notes: sentences on what the file does not hold;
+- `load(project, path, *, kg=None, ...)` takes decisions over from a file, and gives an account of
+  them (`Taken`).
+
+Their keyword-only parameters are the options of the format, their docstrings the help. The command
+line and the service read both from here (`options_of`), and list nothing by hand.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+
+from medcoder.errors import MissingExtra, UnknownName, UsageError
+from medcoder.registry import Registry
+
+if TYPE_CHECKING:
+    from medcoder.mapping.formats.imported import Taken
+    from medcoder.mapping.project.store import Project
+
+FORMATS = Registry(
+    "format",
+    {
+        "csv": "medcoder.mapping.formats.table:CSV",
+        "fhir": "medcoder.mapping.formats.fhir:FORMAT",
+        "omop": "medcoder.mapping.formats.omop:FORMAT",
+        "parquet": "medcoder.mapping.formats.table:PARQUET",
+        "sssom": "medcoder.mapping.formats.sssom:FORMAT",
+        "usagi": "medcoder.mapping.formats.usagi:FORMAT",
+        "xlsx": "medcoder.mapping.formats.table:XLSX",
+    },
+)
+Direction = Literal["export", "load"]
+OptionType = type[bool] | type[int] | type[float] | type[str] | type[Path]
+_TYPES = (bool, int, float, str, Path)
+_GIVEN = ("kg", "progress")  # by whoever calls: no options
+_WORDS: dict[Direction, str] = {"export": "export", "load": "import"}
+_HELP = re.compile(r"^(\w+(?:, \w+)*): ", re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """How a format is written and read; the imports it needs are made when it is used."""
+
+    ending: str  # of the names of its files
+    export: Callable[..., list[str]]
+    load: Callable[..., Taken] | None = None  # None: it is only written
+    extra: str = ""  # of medcoder, that installs what it needs
+
+
+class Option(NamedTuple):
+    """An option of a format, as its function declares it."""
+
+    name: str
+    type: OptionType
+    default: Any
+    help: str
+    formats: tuple[str, ...] = ()  # that have it
+
+
+def format_names(direction: Direction = "export") -> list[str]:
+    """Formats that can be written, or read."""
+    return sorted(name for name in FORMATS if getattr(FORMATS.load(name), direction) is not None)
+
+
+def export(project: Project, name: str, path: Path, **options: Any) -> list[str]:
+    """Write a project in the format of that name; gives notes on what the file does not hold.
+
+    Options that are None count as not given.
+    """
+    write = _function(name, "export", options)
+    if not project.meta:
+        raise UsageError(
+            f"{project.path.parent} holds no table yet. Map one with: medcoder map FILE --out DIR"
+        )
+    notes: list[str] = write(project, Path(path))
+    return notes
+
+
+def load(project: Project, name: str, path: Path, **options: Any) -> Taken:
+    """Take decisions over from a file of that format; options that are None count as not given."""
+    taken: Taken = _function(name, "load", options)(project, Path(path))
+    return taken
+
+
+def options_of(function: Callable[..., Any]) -> list[Option]:
+    """The options of an export or import, from its signature and its docstring."""
+    helps = _helps(inspect.getdoc(function) or "")
+    found = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is not parameter.KEYWORD_ONLY or name in _GIVEN:
+            continue
+        found.append(
+            Option(name, _type(function, parameter), parameter.default, helps.get(name, ""))
+        )
+    return found
+
+
+def all_options(direction: Direction = "export") -> list[Option]:
+    """The options of all formats, each once, with the formats that have it."""
+    merged: dict[str, Option] = {}
+    for name in format_names(direction):
+        for option in options_of(getattr(FORMATS.load(name), direction)):
+            known = merged.get(option.name, option)
+            if known.type is not option.type:
+                raise TypeError(f"the option {option.name} is of two types in two formats")
+            default = option.default if known.default == option.default else None
+            formats = (*known.formats, name)
+            merged[option.name] = known._replace(default=default, formats=formats)
+    return list(merged.values())
+
+
+def _function(name: str, direction: Direction, options: dict[str, Any]) -> Callable[..., Any]:
+    """The function that writes or reads a format, with its options."""
+    format: Format | None = FORMATS.load(name) if name in FORMATS else None
+    function = getattr(format, direction) if format else None
+    word = _WORDS[direction]
+    if format is None or function is None:
+        # Registry tells of near names: it is asked with those alone that go this way.
+        known = Registry(word, {known: FORMATS[known] for known in format_names(direction)})
+        known.load(name)
+        raise UnknownName(f"no {word} has that name")
+    given = {key: value for key, value in options.items() if value is not None}
+    _check_options(f"the {word} {name!r}", function, given)
+
+    def call(project: Project, path: Path) -> Any:
+        try:
+            return function(project, path, **given)
+        except ModuleNotFoundError as error:
+            if not format.extra or (error.name or "").startswith("medcoder"):
+                raise
+            raise MissingExtra(
+                f"the {word} {name!r} needs {error.name}, which is not installed. "
+                f"Install it with: pip install 'medcoder[{format.extra}]'"
+            ) from error
+
+    return call
+
+
+def _check_options(what: str, function: Callable[..., Any], given: dict[str, Any]) -> None:
+    takes = [option.name for option in options_of(function)]
+    accepted = {*takes, *_GIVEN} & set(inspect.signature(function).parameters)
+    for name in given:
+        if name not in accepted:
+            known = ", ".join(takes) or "none"
+            raise UsageError(f"{what} has no option {name!r}. It has: {known}")
+
+
+def _type(function: Callable[..., Any], parameter: inspect.Parameter) -> OptionType:
+    annotation = parameter.annotation
+    if isinstance(annotation, str):
+        annotation = eval(annotation, inspect.unwrap(function).__globals__)
+    kinds = [kind for kind in get_args(annotation) or (annotation,) if kind is not NoneType]
+    if len(kinds) != 1 or kinds[0] not in _TYPES:
+        raise TypeError(f"the option {parameter.name} must be a bool, int, float, str or Path")
+    kind: OptionType = kinds[0]
+    return kind
+
+
+def _helps(docstring: str) -> dict[str, str]:
+    """What a docstring says of its arguments: lines that begin with "name: " and go on indented.
+
+    >>> _helps('Write it.\\n\\nurl: the address\\n    of the map\\nwho, when: of decisions')
+    {'url': 'the address of the map', 'who': 'of decisions', 'when': 'of decisions'}
+    """
+    _, *parts = _HELP.split(docstring)
+    return {
+        name: " ".join(text.split("\n\n")[0].split())
+        for names, text in zip(parts[::2], parts[1::2], strict=True)
+        for name in names.split(", ")
+    }

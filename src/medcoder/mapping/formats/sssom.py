@@ -1,0 +1,450 @@
+"""SSSOM: a TSV of mappings with metadata on top. https://mapping-commons.github.io/sssom/
+
+A term with a local code is a subject with an id; one without is a literal, as the standard has it
+for strings. The column `other` has what a record cannot say otherwise: the time of a decision, how
+often a term occurs, its language and context, and our id of the concept.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shutil
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import quote, unquote
+
+from medcoder.errors import InputError
+from medcoder.files import replacing
+from medcoder.mapping.formats import Format
+from medcoder.mapping.formats.imported import (
+    Record,
+    Taken,
+    Terminology,
+    check_columns,
+    check_fields,
+    read_text,
+    take,
+)
+from medcoder.mapping.formats.notes import (
+    Cells,
+    Seen,
+    asked,
+    from_time,
+    is_unchecked,
+    many,
+    plain,
+    source_name,
+    terms,
+    to_time,
+    versions,
+)
+from medcoder.mapping.formats.systems import (
+    EQUIVALENCE_WORDS,
+    NO_TERM_FOUND,
+    URN,
+    System,
+    curie,
+    from_sssom,
+    prefix_of,
+    system_of,
+    written_codes,
+)
+from medcoder.mapping.project.records import TermMapping
+from medcoder.mapping.project.store import Project
+from medcoder.progress import Progress
+from medcoder.types import Code, Match
+
+COLUMNS = (
+    "subject_id",
+    "subject_label",
+    "subject_type",
+    "predicate_id",
+    "object_id",
+    "object_label",
+    "mapping_justification",
+    "author_label",
+    "object_source",
+    "object_source_version",
+    "mapping_date",
+    "confidence",
+    "similarity_score",
+    "similarity_measure",
+    "comment",
+    "other",
+)
+LITERAL = "rdfs literal"
+MANUAL = "semapv:ManualMappingCuration"
+JUSTIFICATIONS = {
+    "exact": "semapv:LexicalMatching",
+    "dense": "semapv:SemanticSimilarityThresholdMatching",
+    "ngram": "semapv:LexicalSimilarityThresholdMatching",
+}
+NO_LICENCE = "https://w3id.org/sssom/license/unspecified"
+VOCABULARIES = "medcoder"  # prefix for vocabularies that have no web address
+BUILT_IN = frozenset({"owl", "rdf", "rdfs", "semapv", "skos", "sssom", VOCABULARIES})
+# Readers that use pandas take a cell with one of these words for an empty one.
+TAKEN_FOR_EMPTY = frozenset(
+    {
+        "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
+        "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
+    }
+)  # fmt: skip
+
+
+def export(
+    project: Project,
+    path: Path,
+    *,
+    licence: str = NO_LICENCE,
+    set_id: str = "",
+    progress: Progress | None = None,
+) -> list[str]:
+    """Write decisions and automatic mappings.
+
+    licence: URI of the licence of the mappings
+    set_id: URI that names this set; made of the input and the terminology where it is not given
+    """
+    writer = _Writer(project)
+    with replacing(path) as partial:
+        # The header lists the prefixes that the rows use, so the rows are written first.
+        body = partial.with_name(f"{partial.name}.rows")
+        try:
+            with body.open("w", encoding="utf-8", newline="") as stream:
+                writer.write(stream, project, progress)
+            with partial.open("wb") as stream_:
+                stream_.write(_header(writer, project, licence, set_id).encode())
+                with body.open("rb") as rows:
+                    shutil.copyfileobj(rows, stream_)
+        finally:
+            body.unlink(missing_ok=True)
+    return writer.notes()
+
+
+class _Writer:
+    """Writes records, and keeps in mind which vocabularies they name."""
+
+    def __init__(self, project: Project) -> None:
+        self.source = source_name(project)
+        self.prefix = _own_prefix(self.source)
+        self.systems: dict[str, System] = {}
+        self._asked, self._versions = asked(project), versions(project)
+        self._created = str(project.meta.get("created") or datetime.now(UTC).isoformat())
+        self._cell, self._seen, self._nameless, self._codes = Cells(), Seen(), 0, 0
+
+    def write(self, stream: IO[str], project: Project, progress: Progress | None) -> None:
+        table = csv.writer(stream, delimiter="\t", lineterminator="\n")
+        table.writerow(COLUMNS)
+        for mapping in terms(project, progress):
+            self._seen(mapping)
+            if is_unchecked(mapping):
+                continue
+            if not (mapping.row.text or mapping.row.code):
+                self._nameless += 1
+                continue
+            for record in self._records(mapping):
+                table.writerow([record.get(name, "") for name in COLUMNS])
+
+    def notes(self) -> list[str]:
+        notes = [*self._seen.single(), *self._seen.undecided()]
+        if self._seen.counts["approved"] or self._seen.counts["flagged"]:
+            notes.append("the machine's confidence in decided targets is not in the file")
+        notes += self._seen.flagged("with the reason in the column other")
+        if self._nameless:
+            notes.append(f"terms with neither text nor code, left out: {self._nameless:,}")
+        if self._codes:
+            notes.append(f"targets with further codes, which are not in the file: {self._codes:,}")
+        unknown = sorted(name for name, system in self.systems.items() if not system.known)
+        if unknown:
+            notes.append(f"no web address is known for {', '.join(unknown)}: a urn stands for it")
+        return notes + self._cell.notes()
+
+    def _records(self, mapping: TermMapping) -> list[dict[str, str]]:
+        target, common = mapping.target, self._common(mapping)
+        if target is None:
+            where = list(self._asked or self._versions)  # where no term was found
+            source = self._vocabulary(Code(where[0], "")) if len(where) == 1 else ""
+            return [{**common, "object_id": NO_TERM_FOUND, "object_source": source}]
+        codes = written_codes(target, self._asked)
+        self._codes += len(target.codes) > len(codes)
+        return [
+            {
+                **common,
+                "object_id": curie(code),
+                "object_label": self._cell(target.name),
+                "object_source": self._vocabulary(code),
+                "object_source_version": self._versions.get(code.vocabulary, ""),
+            }
+            for code in codes
+        ]
+
+    def _common(self, mapping: TermMapping) -> dict[str, str]:
+        row, decision, target = mapping.row, mapping.decision, mapping.target
+        other = {"count": str(row.count)} if row.count != 1 else {}
+        other |= {"language": row.language} if row.language else {}
+        other |= {f"context.{name}": value for name, value in row.context.items()}
+        if target is not None:
+            other["concept"] = target.concept
+        if mapping.flag:
+            other["flag"] = mapping.flag
+        record = {"subject_label": self._cell(row.text)}
+        literal = not row.code and row.text not in TAKEN_FOR_EMPTY
+        record |= {"subject_type": LITERAL} if literal else {}
+        if not literal:
+            record["subject_id"] = f"{self.prefix}:{quote(row.code or row.text, safe='')}"
+        if row.text in TAKEN_FOR_EMPTY:
+            other |= {"text": row.text, "code": row.code}
+        if decision is not None:
+            other["when"] = decision.when
+            record |= {
+                "predicate_id": EQUIVALENCE_WORDS[decision.equivalence].sssom,
+                "mapping_justification": MANUAL,
+                "author_label": self._cell(escape(decision.who)),
+                "mapping_date": to_time(decision.when).date().isoformat(),
+                "comment": self._cell(decision.note),
+            }
+        else:
+            record |= self._automatic(mapping.candidates[0])
+        record["other"] = "|".join(f"{escape(k)}={escape(v)}" for k, v in other.items())
+        return record
+
+    def _automatic(self, found: Match) -> dict[str, str]:
+        record = {
+            "predicate_id": EQUIVALENCE_WORDS["equivalent"].sssom,
+            "mapping_justification": JUSTIFICATIONS.get(found.stage, "semapv:CompositeMatching"),
+            "mapping_date": to_time(self._created).date().isoformat(),
+            "confidence": f"{found.confidence:.6g}",
+        }
+        if found.stage == "dense" and found.cosine is not None:
+            record["similarity_score"] = f"{min(max(found.cosine, 0.0), 1.0):.6g}"
+            record["similarity_measure"] = "cosine"
+        return record
+
+    def _vocabulary(self, code: Code) -> str:
+        system = self.systems.setdefault(code.vocabulary, system_of(code.vocabulary))
+        return system.uri if system.known else _unknown(code.vocabulary)
+
+
+def escape(text: str) -> str:
+    """A key or value of `other`: no bar and no equals sign inside.
+
+    >>> escape("a|b=50%")
+    'a%7Cb%3D50%25'
+    """
+    return re.sub(r"[%|=\x00-\x1f]", lambda found: f"%{ord(found[0]):02X}", text)
+
+
+def _own_prefix(name: str) -> str:
+    """The prefix of the local codes, which is no other vocabulary's."""
+    prefix = prefix_of(name)
+    taken = prefix in BUILT_IN or system_of(prefix).known
+    return f"{prefix}_local" if taken else prefix
+
+
+def _unknown(vocabulary: str) -> str:
+    return f"{VOCABULARIES}:{quote(vocabulary, safe='')}"
+
+
+def _header(writer: _Writer, project: Project, licence: str, set_id: str) -> str:
+    """Metadata as YAML; JSON strings are YAML, whatever they hold."""
+    meta = project.meta
+    own = meta.get("source_vocabulary") or {}
+    uri = str(own.get("uri") or "")
+    web = uri.startswith(("http://", "https://"))
+    namespace = f"{uri.rstrip('/#:')}{'/' if web else ':'}" if uri else ""
+    curies = {writer.prefix: namespace or system_of(writer.source).namespace}
+    curies |= {system.prefix: system.namespace for system in writer.systems.values()}
+    curies[VOCABULARIES] = system_of("x").uri.removesuffix("x")
+    targets = {writer._vocabulary(Code(name, "")) for name in writer.systems}
+    metadata = {
+        "sssom_version": "1.1",
+        "mapping_set_id": set_id or _set_id(project),
+        "mapping_set_title": f"{writer.source}, mapped by medcoder",
+        "license": licence,
+        "mapping_tool": "medcoder",
+        "mapping_tool_version": str(meta.get("medcoder") or ""),
+        "mapping_date": to_time(str(meta["created"])).date().isoformat() if "created" in meta
+        else "",
+        "subject_source": uri if web else _unknown(writer.source),
+        "subject_source_version": str(own.get("version") or ""),
+        "object_source": targets.pop() if len(targets) == 1 else "",
+    }  # fmt: skip
+    lines = [f"#{key}: {json.dumps(value)}" for key, value in metadata.items() if value]
+    lines += ["#curie_map:"] + [f"#  {json.dumps(k)}: {json.dumps(v)}" for k, v in curies.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _set_id(project: Project) -> str:
+    meta = project.meta
+    made_of = [meta.get("sha256"), meta.get("column"), (meta.get("terminology") or {})]
+    return uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(made_of, sort_keys=True)).urn
+
+
+NEEDED = ("predicate_id", "object_id", "mapping_justification")
+CONTEXT = "context."
+
+
+def load(
+    project: Project,
+    path: Path,
+    *,
+    kg: Terminology | None = None,
+    automatic: bool = False,
+    who: str = "SSSOM",
+    overwrite: bool = False,
+) -> Taken:
+    """Take over mappings that people made.
+
+    kg: the terminology, to look up targets that are no candidates
+    automatic: take those that a machine made as well
+    who: the name for decisions that have none
+    overwrite: replace decisions of the project that are others
+    """
+    taken, records, skipped, negated = Taken(), [], 0, 0
+    metadata, rows = read(path)
+    for row, fields in rows:
+        if fields["mapping_justification"] != MANUAL and not automatic:
+            taken.undecided += 1
+        elif fields.get("predicate_modifier"):
+            negated += 1
+        elif (record := _record(path, row, fields, metadata, who)) is None:
+            skipped += 1
+        else:
+            records.append(record)
+    if negated:
+        taken.notes.append(f"{many(negated, 'record')} left out: it says what is no mapping")
+    if skipped:
+        taken.notes.append(f"{many(skipped, 'record')} left out: its predicate is not one of ours")
+    return take(project, _merged(records), taken, kg=kg, overwrite=overwrite)
+
+
+def read(path: Path) -> tuple[dict[str, Any], Iterator[tuple[int, dict[str, str]]]]:
+    """The metadata, and rows by column with their number in the file."""
+    import yaml
+
+    lines = read_text(path).splitlines(keepends=True)
+    count = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))
+    try:
+        metadata = yaml.safe_load("".join(line.lstrip("#") for line in lines[:count])) or {}
+    except yaml.YAMLError as error:
+        raise InputError(
+            f"the metadata is no YAML: {str(error).splitlines()[0]}", file=path, row=1
+        ) from error
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("curie_map") or {}, dict):
+        raise InputError("the metadata is no list of names and values", file=path, row=1)
+    return metadata, _rows(path, lines[count:], count)
+
+
+def _rows(path: Path, lines: list[str], before: int) -> Iterator[tuple[int, dict[str, str]]]:
+    if not lines:
+        raise InputError("there is no table", file=path, remedy="Check the path")
+    text = io.StringIO("".join(lines), newline="")
+    table = csv.reader(text, delimiter="\t" if "\t" in lines[0] else ",", strict=True)
+    try:
+        header = next(table)
+        check_columns(path, before + 1, header, NEEDED)
+        if not {"subject_id", "subject_label"} & set(header):
+            check_columns(path, before + 1, header, ["subject_id"])
+        for fields in table:
+            if not fields:
+                continue
+            row = before + table.line_num
+            check_fields(path, row, header, fields)
+            yield row, {name: plain(value) for name, value in zip(header, fields, strict=True)}
+    except csv.Error as error:
+        raise InputError(f"no table: {error}", file=path, row=before + table.line_num) from error
+
+
+def _record(
+    path: Path, row: int, fields: dict[str, str], metadata: dict[str, Any], who: str
+) -> Record | None:
+    equivalence = from_sssom(fields["predicate_id"], fields["object_id"])
+    if equivalence is None:
+        return None
+    other = _other(fields.get("other", ""))
+    text = other.get("text", fields.get("subject_label", ""))
+    subject = fields.get("subject_id", "")
+    local = unquote(subject.partition(":")[2])
+    sources = tuple(dict.fromkeys(filter(None, (local, subject))))
+    if "text" in other:
+        sources = (other["code"],) if other.get("code") else ()
+    context = {
+        name.removeprefix(CONTEXT): value
+        for name, value in other.items()
+        if name.startswith(CONTEXT) or name == "language"
+    }
+    authors = fields.get("author_label") or fields.get("author_id") or ""
+    label = fields.get("object_label", "")
+    found = fields["object_id"] != NO_TERM_FOUND
+    return Record(
+        row=row,
+        text=text or local,
+        sources=sources,
+        context=context,
+        concept=other.get("concept", ""),
+        name=label,
+        codes=(_code(fields["object_id"], metadata.get("curie_map") or {}),) if found else (),
+        equivalence=equivalence,
+        who=unquote(authors).strip() or who,
+        when=_when(path, row, fields, other, metadata),
+        note=fields.get("comment", ""),
+        flag=other.get("flag", ""),
+    )
+
+
+def _code(entity: str, curies: dict[str, str]) -> Code:
+    """Vocabulary and code of a CURIE, or of a web address that a prefix of the file stands for."""
+    for prefix, namespace in curies.items():
+        if entity.startswith(("http:", "https:", "urn:")) and entity.startswith(namespace):
+            entity = f"{prefix}:{entity.removeprefix(namespace)}"
+    prefix, colon, local = entity.partition(":")
+    if not colon:
+        return Code("", entity)
+    namespace = str(curies.get(prefix, ""))
+    vocabulary = unquote(namespace.removeprefix(URN).removesuffix(":"))
+    return Code(vocabulary if namespace.startswith(URN) else prefix, unquote(local))
+
+
+def _when(
+    path: Path, row: int, fields: dict[str, str], other: dict[str, str], metadata: dict[str, Any]
+) -> str | None:
+    """The exact time where it is there and of the same day, otherwise the day."""
+    day = fields.get("mapping_date") or str(metadata.get("mapping_date") or "")
+    exact = other.get("when", "")
+    try:
+        if exact and (not day or to_time(exact).date() == date.fromisoformat(day)):
+            return from_time(to_time(exact))
+        return from_time(to_time(day)) if day else None
+    except ValueError as error:
+        raise InputError(
+            f"{exact or day!r} is no date", file=path, row=row, remedy="Write it as 2026-01-31"
+        ) from error
+
+
+def _other(text: str) -> dict[str, str]:
+    """Names and values of the column `other`."""
+    pairs = (part.partition("=") for part in re.split(r"\|", text) if "=" in part)
+    return {unquote(name): unquote(value) for name, _, value in pairs}
+
+
+def _merged(records: list[Record]) -> list[Record]:
+    """Records that give several codes of one target as one; a second target stays a record."""
+    made: dict[tuple[Any, ...], Record] = {}
+    for record in records:
+        key = (
+            record.text, record.sources, tuple(record.context.items()),
+            record.concept or record.row, record.equivalence, record.who,
+        )  # fmt: skip
+        first = made.get(key)
+        if first is not None:
+            record = Record(**{**vars(first), "codes": (*first.codes, *record.codes)})
+        made[key] = record
+    return list(made.values())
+
+
+FORMAT = Format(ending=".sssom.tsv", export=export, load=load, extra="tables")

@@ -1,0 +1,257 @@
+"""Looking up the strings of a project, each once, a batch at a time.
+
+A `Mapper` is what answers: a normaliser, seen through the few things that mapping a table needs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from medcoder.artefact import read_meta
+from medcoder.errors import UnknownName
+from medcoder.kg.masks import concepts_of_types, concepts_of_vocabularies, terms_in_languages
+from medcoder.mapping.project.records import Role
+from medcoder.mapping.project.schema import guarded
+from medcoder.mapping.project.store import Project
+from medcoder.progress import Progress
+from medcoder.types import Answer, Code, Match
+
+if TYPE_CHECKING:
+    from medcoder.normalize import Normalizer
+
+_CHECKS = {
+    "type": concepts_of_types,
+    "vocabulary": concepts_of_vocabularies,
+    "language": terms_in_languages,
+}
+
+
+class Mapper(Protocol):
+    """Strings to answers, and what the concepts are called."""
+
+    def describe(self) -> dict[str, Any]:
+        """`terminology` and `model`, as in the meta data of a project."""
+        ...
+
+    def normalize_many(
+        self,
+        texts: Sequence[str],
+        *,
+        top: int,
+        types: Collection[str] | None,
+        vocabularies: Collection[str] | None,
+        languages: Collection[str] | None,
+    ) -> Iterator[Answer]: ...
+
+    def knows(self, role: Role, value: str) -> bool:
+        """Whether there is such a semantic type, vocabulary or language."""
+        ...
+
+    def name_of(self, concept: str) -> str | None:
+        """The preferred name, or None if there is no such concept."""
+        ...
+
+    def codes_of(self, concept: str) -> tuple[Code, ...]: ...
+
+
+class IndexMapper:
+    """The normaliser of an index."""
+
+    def __init__(self, normalizer: Normalizer) -> None:
+        self._normalizer = normalizer
+        self._known: dict[tuple[str, str], bool] = {}
+
+    def describe(self) -> dict[str, Any]:
+        kg, overlay = self._normalizer.kg, self._normalizer.overlay
+        custom = "\n".join(
+            f"{text}\t{kg.terms.id(concept)}\t{language}"
+            for text, concept, language in zip(
+                overlay.texts, overlay.concepts, overlay.languages, strict=True
+            )
+        )
+        encoder = read_meta(self._normalizer.path / "encoder", kind="encoder")
+        return {
+            "terminology": {
+                "fingerprint": kg.fingerprint,
+                "vocabularies": {entry.name: entry.version for entry in kg.vocabularies},
+                "custom_terms": hashlib.sha256(custom.encode()).hexdigest() if custom else "",
+            },
+            "model": {
+                "name": str(encoder.get("name", "")),
+                "fingerprint": str(encoder["fingerprint"]),
+            },
+        }
+
+    def normalize_many(
+        self,
+        texts: Sequence[str],
+        *,
+        top: int,
+        types: Collection[str] | None,
+        vocabularies: Collection[str] | None,
+        languages: Collection[str] | None,
+    ) -> Iterator[Answer]:
+        return self._normalizer.normalize_many(
+            texts, top=top, types=types, vocabularies=vocabularies, languages=languages
+        )
+
+    def knows(self, role: Role, value: str) -> bool:
+        key = role, value
+        if key not in self._known:
+            try:
+                _CHECKS[role](self._normalizer.kg, [value])
+                self._known[key] = True
+            except UnknownName:
+                self._known[key] = False
+        return self._known[key]
+
+    def name_of(self, concept: str) -> str | None:
+        kg = self._normalizer.kg
+        return kg.preferred(concept) if concept in kg else None
+
+    def codes_of(self, concept: str) -> tuple[Code, ...]:
+        return tuple(self._normalizer.kg.codes_of(concept))
+
+
+_BATCH = 512  # strings at a time, and what a kill costs at most
+_WIDER = 4  # times as many candidates are asked for where a hint re-ranks them
+
+
+class _String(NamedTuple):
+    id: int
+    text: str
+    hint: str
+    scope: int
+    value: str  # of the scope
+
+
+def look_up(
+    project: Project, mapper: Mapper, *, top: int, run: int, progress: Progress | None = None
+) -> int:
+    """Map every string that this run of the machine has not mapped yet; says how many."""
+    base, settled = project.base, project.meta["settled"]
+    with guarded(project.path):
+        total = _number(base, "SELECT count(*) FROM strings")
+        waiting = _number(base, "SELECT count(*) FROM strings WHERE mapped < ?", run)
+    done = total - waiting
+    while strings := _waiting(project, run):
+        found = [
+            (string, answer)
+            for _, some in groupby(strings, key=itemgetter(3))
+            for string, answer in _answers(list(some), mapper, top)
+        ]
+        with project.transaction():
+            _write(base, found, run, settled)
+        done += len(strings)
+        if progress is not None:
+            progress("mapping", done, total)
+    return waiting
+
+
+def _number(base: sqlite3.Connection, query: str, *values: int) -> int:
+    return int(base.execute(query, values).fetchone()[0])
+
+
+def _waiting(project: Project, run: int) -> list[_String]:
+    query = """SELECT s.id, s.text, s.hint, s.scope, c.value FROM strings s
+        JOIN scopes c ON c.id = s.scope WHERE s.mapped < ?
+        ORDER BY s.mapped, s.scope, s.id LIMIT ?"""
+    with guarded(project.path):
+        return [_String(*row) for row in project.base.execute(query, [run, _BATCH])]
+
+
+def _answers(strings: Sequence[_String], mapper: Mapper, top: int) -> list[tuple[_String, Answer]]:
+    """The answers for strings of one scope."""
+    only: dict[str, list[str]] = json.loads(strings[0].value)
+
+    def ask(texts: Sequence[str], top: int) -> list[Answer]:
+        return list(
+            mapper.normalize_many(
+                texts, top=top, types=only.get("type"), vocabularies=only.get("vocabulary"),
+                languages=only.get("language"),
+            )
+        )  # fmt: skip
+
+    plain = [string for string in strings if not string.hint]
+    hinted = [string for string in strings if string.hint]
+    answers = ask([string.text for string in plain], top)
+    found = [
+        (string, _shared(answer, answer.confidence))
+        for string, answer in zip(plain, answers, strict=True)
+    ]
+    if hinted:
+        alone = ask([string.text for string in hinted], min(top * _WIDER, 1000))
+        helped = ask([f"{string.text} {string.hint}" for string in hinted], min(top * _WIDER, 1000))
+        for string, answer, other in zip(hinted, alone, helped, strict=True):
+            found.append((string, _shared(_reranked(answer, other, top), answer.confidence)))
+    return found
+
+
+def _shared(answer: Answer, best: float) -> Answer:
+    """The same, where the concepts that bear the best name share its confidence.
+
+    None of them is meant more often than the others, so none is mapped automatically.
+    """
+    if answer.namesakes == 1:
+        return answer
+
+    def share(matches: Sequence[Match]) -> tuple[Match, ...]:
+        return tuple(
+            replace(one, confidence=best / answer.namesakes) if one.confidence == best else one
+            for one in matches
+        )
+
+    return replace(answer, matches=share(answer.matches), rejected=share(answer.rejected))
+
+
+def _reranked(answer: Answer, hinted: Answer, top: int) -> Answer:
+    """The candidates of a string in the order that its hint suggests.
+
+    Each keeps the confidence that it has by the string alone: that is what was calibrated. So a
+    candidate that only the hint brought to the front is not mapped automatically.
+    """
+    helped = {one.concept: one.confidence for one in hinted.candidates}
+
+    def order(matches: Sequence[Match]) -> tuple[Match, ...]:
+        weighed = sorted(matches, key=lambda one: -one.confidence - helped.get(one.concept, 0.0))
+        return tuple(weighed[:top])
+
+    return replace(answer, matches=order(answer.matches), rejected=order(answer.rejected))
+
+
+def _write(
+    base: sqlite3.Connection,
+    found: Sequence[tuple[_String, Answer]],
+    run: int,
+    settled: int,  # the last run that came to its end: decisions are compared with that
+) -> None:
+    numbers = [(string.id,) for string, _ in found]
+    base.executemany(
+        "UPDATE strings SET earlier = (SELECT concept FROM candidates WHERE string = strings.id "
+        "AND rank = 1) WHERE id = ? AND mapped = ?",
+        [(string.id, settled) for string, _ in found],
+    )
+    base.executemany("DELETE FROM candidates WHERE string = ?", numbers)
+    base.executemany(
+        "INSERT INTO candidates VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                string.id, rank, one.concept, one.name,
+                json.dumps(one.codes, ensure_ascii=False), one.term, one.cosine, one.score,
+                one.confidence, one.stage,
+            )
+            for string, answer in found
+            for rank, one in enumerate(answer.candidates, 1)
+        ],
+    )  # fmt: skip
+    base.executemany(
+        "UPDATE strings SET mapped = ?, answered = ?, confidence = ? WHERE id = ?",
+        [(run, bool(answer.matches), answer.confidence, string.id) for string, answer in found],
+    )

@@ -1,0 +1,116 @@
+"""Rows of a project's tables as records."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+from medcoder.mapping.project.records import (
+    Decision,
+    Equivalence,
+    Event,
+    SourceRow,
+    TermMapping,
+)
+from medcoder.types import Code, Match
+
+_BATCH = 1000  # rows that are held at a time
+VARIABLES = 500  # of one statement
+
+# Statuses follow from what is stored: nothing has to be rewritten when the threshold moves.
+STATUS = """CASE
+    WHEN t.decision IS NOT NULL THEN CASE t.flag WHEN '' THEN 'approved' ELSE 'flagged' END
+    WHEN NOT s.answered THEN 'none'
+    WHEN s.confidence >= (SELECT json_extract(value, '$') FROM meta WHERE key = 'threshold')
+        THEN 'auto'
+    ELSE 'review' END"""
+_TERM = f"t.id, t.text, t.code, t.language, t.context, t.string, t.version, t.flag, {STATUS}"
+_DECISION = "e.id, e.concept, e.name, e.codes, e.equivalence, e.who, e.at, e.note"
+_ROWS = f"""SELECT r.number, r.count, r.fields, {_TERM}, {_DECISION}
+    FROM rows r JOIN terms t ON t.id = r.term JOIN strings s ON s.id = t.string
+    LEFT JOIN events e ON e.id = t.decision"""
+_TERMS = f"""SELECT t.first, t.count, r.fields, {_TERM}, {_DECISION}
+    FROM terms t JOIN rows r ON r.number = t.first JOIN strings s ON s.id = t.string
+    LEFT JOIN events e ON e.id = t.decision"""
+_CANDIDATES = """SELECT string, concept, name, codes, term, cosine, score, confidence, stage
+    FROM candidates"""
+_EVENTS = """SELECT v.id, v.action, t.first, t.text, t.code, v.flag, v.who, v.at, v.note, v.version,
+    e.id, e.concept, e.name, e.codes, e.equivalence, e.who, e.at, e.note
+    FROM events v JOIN terms t ON t.id = v.term LEFT JOIN events e ON e.id = v.stands"""
+
+
+def mappings(
+    base: sqlite3.Connection, *, terms: bool, where: str = "", values: Sequence[Any] = ()
+) -> Iterator[TermMapping]:
+    """Mappings in the order of the input: of each row, or of each term at its first row.
+
+    Terms were numbered as they came.
+    """
+    query = f"{_TERMS if terms else _ROWS} {where} ORDER BY {'t.id' if terms else 'r.number'}"
+    found = base.execute(query, values)
+    while some := found.fetchmany(_BATCH):
+        candidates = _candidates(base, {row[8] for row in some})
+        for row in some:
+            yield _mapping(row, candidates)
+
+
+def events(base: sqlite3.Connection, where: str, values: Sequence[Any]) -> Iterator[Event]:
+    """History, oldest first."""
+    for row in base.execute(f"{_EVENTS} {where} ORDER BY v.id", values):
+        number, action, first, text, code, flag, who, at, note, version = row[:10]
+        yield Event(
+            id=number, action=action, row=first, text=text, code=code,
+            decision=decision(row[10:], version), flag=flag, who=who, when=at, note=note,
+            version=version,
+        )  # fmt: skip
+
+
+def decision(row: Sequence[Any], version: int) -> Decision | None:
+    """From the columns of `_DECISION`, which are empty where nothing is decided."""
+    number, concept, name, stored, equivalence, who, at, note = row
+    if number is None:
+        return None
+    return Decision(
+        concept=concept, name=name, codes=codes(stored), equivalence=cast(Equivalence, equivalence),
+        who=who, when=at, note=note, version=version,
+    )  # fmt: skip
+
+
+def codes(stored: str) -> tuple[Code, ...]:
+    return tuple(Code(*pair) for pair in json.loads(stored))
+
+
+def _mapping(row: Sequence[Any], candidates: dict[int, tuple[Match, ...]]) -> TermMapping:
+    number, count, fields, _, text, code, language, context, string, version, flag, status = row[
+        :12
+    ]
+    source = SourceRow(
+        number=number, text=text, code=code, count=count, language=language,
+        context=json.loads(context), fields=tuple(json.loads(fields)),
+    )  # fmt: skip
+    return TermMapping(
+        row=source, status=status, candidates=candidates.get(string, ()),
+        decision=decision(row[12:], version), flag=flag, version=version,
+    )  # fmt: skip
+
+
+def _candidates(base: sqlite3.Connection, strings: set[int]) -> dict[int, tuple[Match, ...]]:
+    found: dict[int, list[Match]] = {}
+    wanted = sorted(strings)
+    for start in range(0, len(wanted), VARIABLES):
+        some = wanted[start : start + VARIABLES]
+        marks = ",".join("?" * len(some))
+        query = f"{_CANDIDATES} WHERE string IN ({marks}) ORDER BY string, rank"
+        for string, *row in base.execute(query, some):
+            found.setdefault(string, []).append(_candidate(row))
+    return {string: tuple(some) for string, some in found.items()}
+
+
+def _candidate(row: Sequence[Any]) -> Match:
+    concept, name, stored, term, cosine, score, confidence, stage = row
+    return Match(
+        concept=concept, name=name, codes=codes(stored), term=term,
+        cosine=cosine, score=score, confidence=confidence, stage=stage,
+    )  # fmt: skip

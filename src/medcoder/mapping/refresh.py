@@ -1,0 +1,149 @@
+"""A project and a changing index: map anew with a later one, and teach it what people decided."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from medcoder.errors import UsageError
+from medcoder.kg import KG
+from medcoder.mapping.batch import as_mapper, finish
+from medcoder.mapping.lookup import Mapper, look_up
+from medcoder.mapping.project.decisions import flag, newest_event
+from medcoder.mapping.project.schema import guarded
+from medcoder.mapping.project.store import Project
+from medcoder.progress import Progress
+from medcoder.text import fold
+
+if TYPE_CHECKING:
+    from medcoder.normalize import Normalizer
+    from medcoder.normalize.custom_terms import CustomTerm
+
+WHO = "medcoder refresh"
+REASONS = ("gone", "renamed", "no longer first", "new")
+_DECIDED = """SELECT t.id, e.concept, e.name, s.earlier, c.concept, c.name, s.answered, s.confidence
+    FROM terms t JOIN events e ON e.id = t.decision JOIN strings s ON s.id = t.string
+    LEFT JOIN candidates c ON c.string = s.id AND c.rank = 1"""
+
+
+class _Decided(NamedTuple):
+    term: int
+    concept: str | None
+    name: str
+    earlier: str | None  # the first candidate before
+    first: str | None  # and now
+    first_name: str | None
+    answered: int
+    confidence: float
+
+
+def refresh(
+    project: Project,
+    normalizer: Normalizer | Mapper | None = None,
+    *,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Map every string anew and flag the decisions that need another look.
+
+    A decision is flagged, and never changed, if its target is gone from the terminology, has
+    another name, or was the first candidate and is no longer; one of "no match", if something is
+    found now that would be mapped automatically. If interrupted, the same call goes on.
+
+    Gives the number of decisions, that of those flagged by reason, and the time it took.
+    """
+    mapper = as_mapper(normalizer)
+    meta = project.meta
+    if not meta.get("read"):
+        raise UsageError(
+            f"{project.path.parent} is not read to its end yet. Run the medcoder map command that "
+            "made it again"
+        )
+    described = mapper.describe()
+    begun = meta.get("refreshing")
+    if begun != described:
+        # Strings of a refresh with another index that was broken off are mapped again.
+        project.put(refreshing=described, run=meta["run"] + 1, complete=False, threshold=None)
+        meta = project.meta
+    start = time.perf_counter()
+    strings = look_up(project, mapper, top=meta["top"], run=meta["run"], progress=progress)
+    with project.transaction():
+        finish(project, meta["precision"])
+        found = _flag(project, mapper)
+        last = newest_event(project.base)
+        project.put(**described, refreshing=None, refreshed=last)
+    timing = {"seconds": time.perf_counter() - start, "rows": len(project), "strings": strings}
+    project.put(timing=timing)
+    return found | {"timing": timing}
+
+
+def _flag(project: Project, mapper: Mapper) -> dict[str, Any]:
+    threshold = project.meta["threshold"]
+    flagged: Counter[str] = Counter()
+    decisions = 0
+    with guarded(project.path):
+        # As a list of those to be flagged: the query must not see what it leads to.
+        found = []
+        for row in project.base.execute(_DECIDED):
+            decisions += 1
+            one = _Decided(*row)
+            reason, words = _reason(one, mapper, threshold)
+            if reason:
+                found.append((one.term, reason, words))
+        for term, reason, words in found:
+            flag(project.base, term, words, WHO)
+            flagged[reason] += 1
+    return {"decisions": decisions, "flagged": {name: flagged[name] for name in REASONS}}
+
+
+def _reason(one: _Decided, mapper: Mapper, threshold: float | None) -> tuple[str, str]:
+    """Why a decision needs another look, in a word and in words; empty if it does not."""
+    now = f"{one.first} ({one.first_name})" if one.first else "nothing"
+    if one.concept is None:
+        likely = one.answered and threshold is not None and one.confidence >= threshold
+        if likely and one.first != one.earlier:
+            return "new", f"new: {now} is found now with a confidence of {one.confidence:.2f}"
+        return "", ""
+    name = mapper.name_of(one.concept)
+    if name is None:
+        return "gone", f"gone: {one.concept} ({one.name}) is not in the terminology any more"
+    if one.name and name != one.name:
+        return "renamed", f"renamed: {one.concept} was {one.name!r} and is {name!r} now"
+    if one.concept == one.earlier and one.concept != one.first:
+        return "no longer first", f"no longer first: {now} is before {one.concept} ({one.name})"
+    return "", ""
+
+
+def learn(project: Project, kg: KG, file: Path) -> dict[str, int]:
+    """Add approved, equivalent pairs of text and concept to the table of custom terms at `file`.
+
+    Says how many were added, and how many not: "known" are terms already, "ambiguous" mean one
+    thing in one context and another in another, "lost" are of concepts that the graph lacks.
+    """
+    from medcoder.normalize.custom_terms import CustomTerm, add_terms  # it brings the encoder
+
+    meant: defaultdict[str, dict[str, CustomTerm]] = defaultdict(dict)
+    for mapping in project.terms("approved"):
+        made = mapping.decision
+        if made is None or made.concept is None or made.equivalence != "equivalent":
+            continue
+        entry = CustomTerm(mapping.row.text, made.concept, mapping.row.language)
+        if entry.term:
+            meant[fold(entry.term)].setdefault(made.concept, entry)
+    counts = {"added": 0, "known": 0, "ambiguous": 0, "lost": 0}
+    wanted = []
+    for concepts in meant.values():
+        if len(concepts) > 1:
+            counts["ambiguous"] += 1
+            continue
+        [entry] = concepts.values()
+        if entry.concept not in kg:
+            counts["lost"] += 1
+        elif entry.concept in kg.find(entry.term):
+            counts["known"] += 1
+        else:
+            wanted.append(entry)
+    counts["added"] = add_terms(file, kg, wanted)
+    counts["known"] += len(wanted) - counts["added"]
+    return counts
