@@ -38,13 +38,6 @@ def project(rest):
     return map_it(rest)
 
 
-def as_json(match):
-    return {
-        **{name: getattr(match, name) for name in match.__dataclass_fields__ if name != "codes"},
-        "codes": [{"vocabulary": code.vocabulary, "code": code.code} for code in match.codes],
-    }
-
-
 # Looking up
 
 
@@ -59,8 +52,8 @@ def test_normalizing_is_that_of_the_library(rest, normalizer, options):
     for said, answer in zip(found, normalizer.normalize_many(QUERIES, **options), strict=True):
         assert said == {
             "query": answer.query,
-            "matches": [as_json(one) for one in answer.matches],
-            "rejected": [as_json(one) for one in answer.rejected],
+            "matches": [one.as_dict() for one in answer.matches],
+            "rejected": [one.as_dict() for one in answer.rejected],
             "threshold": answer.threshold,
         }
 
@@ -69,7 +62,7 @@ def test_searching(rest, normalizer):
     found = rest.get("/v1/search", params={"q": "kidny desease", "top": 3, "types": "T047"}).json()
     answer = normalizer.normalize("kidny desease", top=3, types=["T047"])
     types = [one.pop("types") for one in found["matches"]]
-    assert found["matches"] == [as_json(one) for one in answer.candidates]
+    assert found["matches"] == [one.as_dict() for one in answer.candidates]
     assert found["accepted"] is bool(answer.matches)
     assert all({"id": "T047", "name": "Disease or Syndrome"} in one for one in types)
     assert rest.get("/v1/search", params={"q": ""}).json()["matches"] == []

@@ -301,9 +301,9 @@ def load(
     """Take over mappings that people made.
 
     kg: the terminology, to look up targets that are no candidates
-    automatic: take those that a machine made as well
-    who: the name for decisions that have none
-    overwrite: replace decisions of the project that are others
+    automatic: take mappings of machines as well
+    who: who decided, where the file does not say
+    overwrite: replace other decisions of the project
     """
     taken, records, skipped, negated = Taken(), [], 0, 0
     metadata, rows = read(path)

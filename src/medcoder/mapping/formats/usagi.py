@@ -186,8 +186,8 @@ def load(
     concepts: a CONCEPT.csv, to find concepts by vocabulary and code in a terminology other than
         OMOP's
     kg: the terminology, to look up targets that are no candidates
-    who: the name for decisions that have none
-    overwrite: replace decisions of the project that are others
+    who: who decided, where the file does not say
+    overwrite: replace other decisions of the project
     """
     taken = Taken()
     rows = list(read(path))
