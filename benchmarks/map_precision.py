@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from medcoder.mapping import Project
-from medcoder.mapping.project.records import Mapping
-from medcoder.mapping.auto_threshold import promise
+from medcoder.mapping.auto_threshold import auto_threshold
+from medcoder.mapping.project.records import TermMapping
 from medcoder.types import Code
 
 PROMISES = (0.99, 0.98, 0.95, 0.9, 0.8)
@@ -58,7 +58,7 @@ def judged(right: Sequence[bool]) -> dict[str, Any]:
 
 
 def measure(project: Project, vocabulary: str, characters: int) -> dict[str, Any]:
-    found: list[tuple[Mapping, bool]] = [
+    found: list[tuple[TermMapping, bool]] = [
         (one, is_right(one.candidates[0].codes, one.row.code, vocabulary, characters))
         for one in project.terms()
         if one.status != "none"
@@ -70,7 +70,7 @@ def measure(project: Project, vocabulary: str, characters: int) -> dict[str, Any
     ]  # fmt: skip
     promises = []
     for promised in PROMISES:
-        made = promise(project, promised)
+        made = auto_threshold(project, promised)
         threshold = made["threshold"]
         some = [ok for one, ok in found if threshold is not None and one.confidence >= threshold]
         promises.append(
