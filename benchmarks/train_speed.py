@@ -24,12 +24,11 @@ from transformers import BertConfig, BertModel
 
 from medcoder.model.encoder import TransformerEncoder
 from medcoder.model.losses.multi_similarity import multi_similarity
-from medcoder.train.batches import Prepared
 from medcoder.train.config import load
-from medcoder.train.objective import Objective
+from medcoder.train.objective import Objective, Sources
 from medcoder.train.sampler import Batch
-from medcoder.train.step import Inputs, Step
-from medcoder.train.update import new_state, update
+from medcoder.train.state import new_state
+from medcoder.train.step import Inputs, Prepared, Step, update
 
 SIZES = {
     "base": {},
@@ -78,7 +77,7 @@ def ours(size: str, k: int, relations: int, device: str, steps: int) -> dict[str
     step = Step(
         model,
         state.table,
-        Objective(config),
+        Objective(Sources(config)),
         accumulation=8,
         at_once=8 if on_gpu else 1,
         bf16=on_gpu,

@@ -18,10 +18,9 @@ import numpy as np
 import polars as pl
 from ask import english_names, preferred
 
-from medcoder.encode import exported
-from medcoder.encode import load_encoder as load_exported
+from medcoder.encode import exported, load_encoder
 from medcoder.text import fold
-from medcoder.train.models import load_encoder
+from medcoder.train.processes import device
 from tables import read
 
 Encode = Callable[[list[str]], np.ndarray]
@@ -49,8 +48,10 @@ def main() -> None:
     new = [one for one in asked if fold(one[3]) not in seen]
     print(f"{len(every) - len(asked):,} of {len(every):,} phrases: concept without an English name")
     print(f"{len(asked) - len(new):,} are training terms. Both are left out")
-    load: Any = load_exported if exported(options.model) else load_encoder
-    encode = load(options.model).encode
+    encoder: Any = load_encoder(options.model)
+    if not exported(options.model):
+        encoder.to(device())
+    encode = encoder.encode
     vectors = kept(options.vectors, names.texts, encode)
     queries = encode([phrase for *_, phrase in new])
     found: dict[tuple[str, str], list[tuple[bool, bool]]] = defaultdict(list)

@@ -20,10 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from medcoder.encode import exported
-from medcoder.encode import load_encoder as load_exported
+from medcoder.encode import exported, load_encoder
 from medcoder.text import fold
-from medcoder.train.models import load_encoder
+from medcoder.train.processes import device
 from tables import read
 
 TOP = 100  # terms among which three concepts are looked for
@@ -46,8 +45,10 @@ def main() -> None:
     parser.add_argument("--model", required=True, help="folder of a model, exported or not")
     parser.add_argument("--trained-on", type=Path, metavar="WORK")
     options = parser.parse_args()
-    encoder: Any = load_exported if exported(options.model) else load_encoder
-    encode = encoder(options.model).encode
+    encoder: Any = load_encoder(options.model)
+    if not exported(options.model):
+        encoder.to(device())
+    encode = encoder.encode
     seen = training_terms(options.trained_on) if options.trained_on else set()
     for folder in options.sets:
         asked = ask(folder, encode, seen)

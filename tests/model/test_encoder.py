@@ -18,7 +18,7 @@ from medcoder.errors import ArtefactError, UsageError
 from medcoder.model import encoder as encoder_module
 from medcoder.model.encoder import TransformerEncoder
 from medcoder.model.packed import pack
-from medcoder.model.save import read_about, save_encoder
+from medcoder.model.save import save_encoder
 from support import tiny
 
 TEXTS = [
@@ -291,7 +291,8 @@ def test_a_fingerprint_is_of_weights_tokenizer_pooling_and_length(tmp_path):
 
 def test_what_is_said_about_a_model(tmp_path):
     save_encoder(made(), tmp_path / "a" / "b", about={"seed": 3})
-    assert read_about(tmp_path / "a" / "b") == {"pooling": "cls", "max_length": 32, "seed": 3}
+    about = json.loads((tmp_path / "a" / "b" / "medcoder.json").read_text())
+    assert about == {"pooling": "cls", "max_length": 32, "seed": 3}
 
 
 def damage(folder, how):

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medcoder.model.table import LazyTable
+from medcoder.model.lazy_table import LazyTable
 
 SHAPES = [(5, 4, 4), (5, 4), (5, 2, 4, 3)]
 

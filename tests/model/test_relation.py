@@ -6,7 +6,7 @@ import torch
 from torch.nn.functional import normalize
 
 from medcoder.errors import UnknownName
-from medcoder.model.relation import RELATIONS
+from medcoder.model import RELATIONS
 from support import naive
 
 # For every form its loops; a form without an entry fails below.
@@ -38,7 +38,7 @@ def test_every_form_has_loops_to_answer_to():
 
 
 def test_an_unknown_form():
-    with pytest.raises(UnknownName, match="no relation is called 'lowrank'; did you mean"):
+    with pytest.raises(UnknownName, match="no relation form is called 'lowrank'; did you mean"):
         RELATIONS.load("lowrank")
 
 

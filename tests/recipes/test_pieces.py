@@ -439,7 +439,8 @@ def test_held_out_phrases_are_asked_if_training_has_not_seen_them(
                 row[:] = 0, 0.8, 0.6, 0
         return found
 
-    monkeypatch.setattr(module, "load_encoder", lambda _: SimpleNamespace(encode=encode))
+    fake = SimpleNamespace(encode=encode, to=lambda device: None)
+    monkeypatch.setattr(module, "load_encoder", lambda _: fake)
     module.main()
     said = capsys.readouterr().out.splitlines()
     # "FEVER" and "cold" are training terms; of C9 there is no name.

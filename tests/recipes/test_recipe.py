@@ -22,7 +22,7 @@ from medcoder.model.encoder import TransformerEncoder
 from medcoder.model.save import save_encoder
 from medcoder.normalize.build import read_calibration
 from medcoder.train.config import load
-from medcoder.train.run import open_run
+from medcoder.train.session import open_run
 from medcoder.vectors.seed import open_seed
 from support import tiny
 from support.many import WORDS

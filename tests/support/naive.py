@@ -115,3 +115,32 @@ def translation(vectors, heads, tails):
 def _transposed_times(matrix, vector):
     width = range(len(vector))
     return [sum(matrix[a][b] * vector[a] for a in width) for b in width]
+
+
+# Terms of the objective with given vectors, one step.
+
+
+def names(vectors, concepts, asked, names, owners, *, temperature=0.05, each=0.5):
+    """Mean over the terms that are asked of -log of what the names of their concept have."""
+    losses = []
+    for vector, concept, wanted in zip(vectors, concepts, asked, strict=True):
+        if not wanted:
+            continue
+        scores = [cosine(vector, name) / temperature for name in names]
+        powers = [Decimal(score).exp() for score in scores]
+        own = [number for number, owner in enumerate(owners) if owner == concept]
+        together = sum(powers[number] for number in own) / sum(powers)
+        singly = [powers[number] / sum(powers) for number in own]
+        mean = sum(float(power.ln()) for power in singly) / len(singly)
+        losses.append(-(1 - each) * float(together.ln()) - each * mean)
+    return sum(losses) / len(losses) if losses else 0.0
+
+
+def hold(vectors, targets, known):
+    """Mean of 1 - cos over the vectors that are held."""
+    losses = [
+        1 - cosine(vector, target)
+        for vector, target, held in zip(vectors, targets, known, strict=True)
+        if held
+    ]
+    return sum(losses) / len(losses) if losses else 0.0

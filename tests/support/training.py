@@ -5,6 +5,8 @@ import multiprocessing
 import os
 import random
 import socket
+import sys
+from pathlib import Path
 
 import torch
 
@@ -13,6 +15,7 @@ from medcoder.kg.build import build_kg
 from medcoder.model.encoder import TransformerEncoder
 from medcoder.train import train
 from medcoder.train.config import load
+from medcoder.train.objective import NAMES
 from medcoder.train.tokens import TokenStore, tokenize_kg
 from support import tiny
 from support.memory import MemorySource
@@ -21,6 +24,7 @@ from support.memory import MemorySource
 torch.set_num_threads(1)
 
 CONCEPTS = 24
+COLUMNS = (*NAMES, "gradient_norm")  # of the metrics
 SETTINGS = (
     "sampler.k=8",
     "sampler.m=2",
@@ -111,11 +115,14 @@ def same(ones, others):
     return ones.keys() == others.keys() and all(torch.equal(ones[n], others[n]) for n in ones)
 
 
-# Processes of their own, forked from one that has imported torch but not used it.
+# Processes of their own, forked from one that has imported torch but not used it. They find the
+# functions of test modules by the names that pytest gives to these.
+
+sys.path.append(str(Path(__file__).parents[2]))
 
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
-    ["medcoder.train.run", "medcoder.kg.build", "transformers.models.bert.modeling_bert"]
+    ["medcoder.train.session", "medcoder.kg.build", "transformers.models.bert.modeling_bert"]
 )
 
 

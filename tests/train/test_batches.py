@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from medcoder.train.batches import label, prepare
 from medcoder.train.config import OptimiserConfig, RelationConfig, SamplerConfig, TrainConfig
+from medcoder.train.objective import Objective, Sources
+from medcoder.train.objective.teacher import Teacher
 from medcoder.train.sampler import TripletSampler
-from medcoder.train.teachers import Teacher
+from medcoder.train.step import label, prepare
 from medcoder.train.tokens import tokenize_kg
 from support import tiny
 
@@ -48,7 +49,7 @@ def test_inputs_are_those_of_the_batches(sampler, store):
         assert np.array_equal(inputs.concepts, batch.concepts)
         assert np.array_equal(inputs.relations, batch.relations)
         assert np.array_equal(inputs.related, label(sampler, batch, CONFIG, measure=True)[0])
-        assert list(inputs.teachers) == []
+        assert not inputs.drawn
 
 
 def test_slots_number_the_relations_that_an_update_touches(sampler, store):
@@ -93,9 +94,11 @@ def test_teachers_judge_all_terms_of_a_step(sampler, store, toy_kg):
     vectors = np.random.default_rng(0).normal(size=(len(toy_kg.terms), 4))
     speaks = np.arange(len(toy_kg.terms)) % 2 == 0
     teacher = Teacher(weight=2.0, speaks=speaks, vectors=vectors)
-    options = {"teachers": [teacher], "rank": 1, "processes": 2}
+    objective = Objective(Sources(CONFIG, toy_kg, teachers=[teacher]))
+    options = {"objective": objective, "rank": 1, "processes": 2}
     ready = next(prepare(sampler, store, CONFIG, range(4), **options))
     for step, inputs in enumerate(ready.inputs):
         expected = teacher.judge(sampler.batch(3, step).terms)
-        for found, wanted in zip(inputs.teachers[0], expected, strict=True):
+        drawn = inputs.drawn["teacher"].arrays
+        for found, wanted in zip(drawn.values(), expected, strict=True):
             assert np.array_equal(found, wanted)

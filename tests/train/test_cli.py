@@ -15,7 +15,7 @@ from medcoder.model.encoder import TransformerEncoder
 from medcoder.train.__main__ import main
 from medcoder.train.log import Log
 from medcoder.train.nearest import accuracy, hard_negatives, read_queries
-from medcoder.train.run import open_run, speaking
+from medcoder.train.session import open_run, speaking
 from support.terminal import as_json, medcoder
 from support.training import SETTINGS, make_graph, make_model, metrics, settings
 
@@ -198,7 +198,7 @@ def test_a_vocabulary_that_does_not_know_a_language(kg, model, tmp_path):
         ("sampler.m=1", "it must be from 2 to the square root of k"),
         ("sampler.m=4", "it must be from 2 to the square root of k, here 2"),
         ("sampler.k=9", "multiple of sampler.m"),
-        ("relation.form=bilinaer", "one of bilinear"),
+        ("relation.form=bilinaer", "did you mean 'bilinear'?"),
         ("sampler.hard_every=8", "needs sampler.pairs"),
         ("sampler.extra_share=0.5", "needs sampler.pairs"),
         ("sampler.pairs=500", "lower sampler.pairs"),

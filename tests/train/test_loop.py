@@ -10,15 +10,14 @@ import torch
 
 from medcoder.errors import UsageError
 from medcoder.model.encoder import TransformerEncoder
-from medcoder.train.batches import Prepared, label, prepare
 from medcoder.train.config import load
-from medcoder.train.log import COLUMNS
-from medcoder.train.objective import Objective
-from medcoder.train.setup import make_sampler
-from medcoder.train.step import Step
-from medcoder.train.teachers import Teacher
-from medcoder.train.update import learning_rate_factor, new_state, update
+from medcoder.train.objective import Objective, Sources
+from medcoder.train.objective.teacher import Teacher
+from medcoder.train.sampler import make_sampler
+from medcoder.train.state import new_state
+from medcoder.train.step import Prepared, Step, label, learning_rate_factor, prepare, update
 from support.training import (
+    COLUMNS,
     CONCEPTS,
     make_encoder,
     make_graph,
@@ -298,13 +297,13 @@ def test_eight_steps_at_once_are_eight_one_by_one(kg, tmp_path, changes):
     vectors = draw.normal(size=(len(kg.terms), 7)).astype(np.float32)
     teachers = [Teacher(weight=3.0, speaks=speaks, vectors=vectors)]
     sampler = make_sampler(kg, config, None)
-    ready = next(prepare(sampler, store, config, range(8, 16), teachers=teachers))
+    objective = Objective(Sources(config, kg, encoder, teachers))
+    ready = next(prepare(sampler, store, config, range(8, 16), objective=objective))
     assert (ready.start, ready.stop, len(ready.inputs)) == (8, 16, 8)
     results = []
     for at_once in (1, 8, 3):
         student = copy.deepcopy(encoder)
         table = new_state(kg, student, config).table
-        objective = Objective(config)
         step = Step(student, table, objective, accumulation=8, at_once=at_once, bf16=False)
         report = step.run(ready.inputs)
         assert report[COLUMNS.index("teachers")] > 0

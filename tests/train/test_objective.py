@@ -7,13 +7,13 @@ import torch
 from medcoder.errors import UsageError
 from medcoder.kg import KG
 from medcoder.kg.build import build_kg
+from medcoder.model import RELATIONS
 from medcoder.model.losses import LOSSES
-from medcoder.model.relation import RELATIONS
-from medcoder.train.batches import label
 from medcoder.train.config import LossConfig, RelationConfig, SamplerConfig, TrainConfig
-from medcoder.train.objective import NAMES, Objective, gather
+from medcoder.train.objective import NAMES, Labels, Objective, Own, Sources, gather
+from medcoder.train.objective.teacher import Teacher
 from medcoder.train.sampler import Batch, TripletSampler
-from medcoder.train.teachers import Teacher
+from medcoder.train.step import label
 from support import naive
 from support.memory import MemorySource
 
@@ -36,6 +36,21 @@ def config(*, term=None, relation=None, **options):
         loss=LossConfig(**term or PAPER),
         relation=RelationConfig(rank=2, loss=LossConfig(**relation or PAPER), **options),
     )
+
+
+def measure(config, embeddings, concepts, rows=None, related=None, teachers=()):
+    """The loss, and the report by name; teachers: unit vectors, which are known, weight."""
+    voices = [
+        Teacher(weight=weight, speaks=np.ones(1, bool), vectors=np.ones((1, 1)))
+        for _, _, weight in teachers
+    ]
+    arrays = {}
+    for number, (units, known, _) in enumerate(teachers):
+        arrays |= {f"units {number}": units, f"known {number}": known}
+    objective = Objective(Sources(config, teachers=voices))
+    labels = Labels(concepts, rows, related)
+    total, report = objective(labels, embeddings, {"teacher": Own(arrays)})
+    return total, dict(zip(NAMES, report.tolist(), strict=True))
 
 
 def inputs(steps, form="bilinear", seed=0):
@@ -68,10 +83,6 @@ def expected_relation(
     return loss(scores, related.tolist(), (~related).tolist(), **options)
 
 
-def report_of(report):
-    return dict(zip(NAMES, report.tolist(), strict=True))
-
-
 def own(rows, step):
     return rows[step * GROUPS : (step + 1) * GROUPS]
 
@@ -88,14 +99,13 @@ def test_every_form_is_tried():
 def test_the_loss_is_the_mean_of_the_steps_alone(form, steps):
     embeddings, concepts, rows, related = inputs(steps, form)
     options = DISTANCES if form == "translation" else PAPER
-    objective = Objective(config(relation=options, form=form, mu=0.7))
-    total, report = objective(embeddings, concepts, rows, related)
+    settings = config(relation=options, form=form, mu=0.7)
+    total, found = measure(settings, embeddings, concepts, rows, related)
     terms = [expected_term(embeddings[step], concepts[step]) for step in range(steps)]
     relations = [
         expected_relation(embeddings[step], own(rows, step), related[step], form, **options)
         for step in range(steps)
     ]
-    found = report_of(report)
     assert found["term"] == pytest.approx(np.mean(terms), rel=1e-9)
     assert found["relation"] == pytest.approx(np.mean(relations), rel=1e-6)
     assert found["teachers"] == 0
@@ -111,8 +121,8 @@ def test_each_loss_in_each_place(kind):
         "info_nce": ({"temperature": 0.2}, {"temperature": 0.5}),
     }[kind]
     term, relation = ({"kind": kind, **some} for some in settings)
-    objective = Objective(config(term=term, relation=relation))
-    found = report_of(objective(embeddings, concepts, rows, related)[1])
+    chosen = config(term=term, relation=relation)
+    found = measure(chosen, embeddings, concepts, rows, related)[1]
     loss = getattr(naive, kind)
     terms = [expected_term(embeddings[i], concepts[i], loss, **settings[0]) for i in range(3)]
     relations = [
@@ -126,21 +136,21 @@ def test_each_loss_in_each_place(kind):
 @pytest.mark.parametrize("form", FORMS)
 def test_gradients_side_by_side_equal_those_of_steps_alone(form):
     embeddings, concepts, rows, related = inputs(3, form)
-    objective = Objective(config(form=form))
+    chosen = config(form=form)
     together = [tensor.clone().requires_grad_() for tensor in (embeddings, rows)]
-    objective(together[0], concepts, together[1], related)[0].backward()
+    measure(chosen, together[0], concepts, together[1], related)[0].backward()
     for step in range(3):
         alone = [embeddings[step : step + 1].clone(), own(rows, step).clone()]
         alone = [tensor.requires_grad_() for tensor in alone]
         at = slice(step, step + 1)
-        objective(alone[0], concepts[at], alone[1], related[at])[0].backward()
+        measure(chosen, alone[0], concepts[at], alone[1], related[at])[0].backward()
         assert torch.allclose(together[0].grad[step] * 3, alone[0].grad[0], atol=1e-12)
         assert torch.allclose(own(together[1].grad, step) * 3, alone[1].grad, atol=1e-12)
 
 
 def test_hard_pairs_are_counted_by_anchor():
     embeddings, concepts, rows, related = inputs(3)
-    found = report_of(Objective(config())(embeddings, concepts, rows, related)[1])
+    found = measure(config(), embeddings, concepts, rows, related)[1]
     positives = negatives = 0
     for step in range(3):
         scores = naive.cosines(embeddings[step].tolist())
@@ -154,16 +164,14 @@ def test_hard_pairs_are_counted_by_anchor():
 def test_without_mu_relations_do_not_matter():
     embeddings, concepts, rows, related = inputs(2)
     plain = config(mu=0.0)
-    total, report = Objective(plain)(embeddings, concepts)
+    total, report = measure(plain, embeddings, concepts)
     terms = [expected_term(embeddings[step], concepts[step]) for step in range(2)]
     assert total.item() == pytest.approx(np.mean(terms), rel=1e-9)
-    assert report_of(report)["relation"] == 0
+    assert report["relation"] == 0
     # Even if they are handed over.
-    assert Objective(plain)(embeddings, concepts, rows, related)[0].item() == total.item()
-    assert Objective(plain)(embeddings, concepts, rows * 2, ~related)[0].item() == total.item()
-    rows.requires_grad_()
-    Objective(plain)(embeddings, concepts, rows, related)[0].backward()
-    assert (rows.grad == 0).all()
+    assert measure(plain, embeddings, concepts, rows, related)[0].item() == total.item()
+    assert measure(plain, embeddings, concepts, rows * 2, ~related)[0].item() == total.item()
+    assert "relations" not in Objective(Sources(plain)).terms
 
 
 def test_pairs_take_part_in_the_term_loss_alone():
@@ -171,8 +179,7 @@ def test_pairs_take_part_in_the_term_loss_alone():
     changed = embeddings.clone()
     changed[:, 2 * K :] += 1.0
     before, after = (
-        report_of(Objective(config())(some, concepts, rows, related)[1])
-        for some in (embeddings, changed)
+        measure(config(), some, concepts, rows, related)[1] for some in (embeddings, changed)
     )
     assert before["relation"] == after["relation"]
     assert before["term"] != after["term"]
@@ -182,7 +189,7 @@ def test_an_item_is_no_pair_with_itself():
     """One concept in every slot, all vectors equal: no negative, no loss, whatever it is."""
     embeddings = torch.ones(1, SLOTS, WIDTH)
     concepts = torch.zeros(1, SLOTS, dtype=torch.long)
-    found = report_of(Objective(config())(embeddings, concepts)[1])
+    found = measure(config(), embeddings, concepts)[1]
     assert found["loss"] == found["positives"] == found["negatives"] == 0
 
 
@@ -220,15 +227,14 @@ def test_teachers_add_their_mean_square(steps):
     known[1, 0] = False  # in one step the second has nothing to say
     weighed = zip(vectors, known, (20.0, 0.5), strict=True)
     teachers = [(units * knows[:, :, None], knows, weight) for units, knows, weight in weighed]
-    objective = Objective(config())
-    plain = objective(embeddings, concepts, rows, related)[0].item()
-    total, report = objective(embeddings, concepts, rows, related, teachers)
+    plain = measure(config(), embeddings, concepts, rows, related)[0].item()
+    total, report = measure(config(), embeddings, concepts, rows, related, teachers)
     means = [
         np.mean([naive_teachers(embeddings[i], vectors[t][i], known[t, i]) for i in range(steps)])
         for t in range(2)
     ]
     expected = 20 * means[0] + 0.5 * means[1]
-    assert report_of(report)["teachers"] == pytest.approx(expected, rel=1e-9)
+    assert report["teachers"] == pytest.approx(expected, rel=1e-9)
     assert total.item() == pytest.approx(plain + expected, rel=1e-9)
 
 
@@ -238,8 +244,8 @@ def test_a_student_that_agrees_pays_nothing():
     # It agrees too if its space is turned round: similarities are all that is compared.
     turned = torch.tensor([units], dtype=torch.float64)[:, :, [3, 0, 4, 1, 2]] * -1
     everything = torch.ones(1, SLOTS, dtype=torch.bool)
-    found = Objective(config(mu=0.0))(embeddings, concepts, teachers=[(turned, everything, 9.0)])
-    assert report_of(found[1])["teachers"] == pytest.approx(0, abs=1e-20)
+    found = measure(config(mu=0.0), embeddings, concepts, teachers=[(turned, everything, 9.0)])
+    assert found[1]["teachers"] == pytest.approx(0, abs=1e-20)
 
 
 VECTORS = np.array([[2, 0], [0, 3], [1, 1], [np.nan, 0], [0, 0]], np.float32)
@@ -248,9 +254,9 @@ SPEAKS = np.array([True, True, True, False, True])
 
 def test_a_teacher_with_vectors():
     teacher = Teacher(weight=2.5, speaks=SPEAKS, vectors=VECTORS)
-    units, known, weight = teacher.judge(np.array([2, 0, 3, 1, 4, 2]))
+    units, known = teacher.judge(np.array([2, 0, 3, 1, 4, 2]))
     half = 0.5**0.5
-    assert weight == 2.5 and units.dtype == np.float32
+    assert teacher.weight == 2.5 and units.dtype == np.float32
     assert known.tolist() == [True, True, False, True, True, True]
     # It is not asked for the third, which has no vector; a vector of zeros is like nothing.
     expected = [[half, half], [1, 0], [0, 0], [0, 1], [0, 0], [half, half]]
@@ -271,7 +277,7 @@ def test_a_live_teacher_is_asked_once_for_each_term_that_it_knows():
             live.judge(terms := np.array(terms)), stored.judge(terms), strict=True
         ):
             assert np.array_equal(one, other)
-    units, known, _ = live.judge(np.array([3, 3]))
+    units, known = live.judge(np.array([3, 3]))
     assert units.shape == (2, 2) and not units.any() and not known.any()
     # Of [3, 3] it knows none: what it says of another term tells how wide its vectors are.
     assert asked == [["0", "1", "2"], ["0"], ["4"], ["0"]]
@@ -279,7 +285,7 @@ def test_a_live_teacher_is_asked_once_for_each_term_that_it_knows():
 
 def test_a_teacher_that_knows_nothing_has_nothing_to_say():
     nothing = Teacher(weight=1.0, speaks=SPEAKS & False, vectors=VECTORS)
-    units, known, _ = nothing.judge(np.array([0, 1]))
+    units, known = nothing.judge(np.array([0, 1]))
     assert units.tolist() == [[0, 0], [0, 0]] and not known.any()
 
 

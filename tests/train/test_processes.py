@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from medcoder.kg import KG
-from medcoder.train.log import COLUMNS
-from medcoder.train.teachers import Teacher
+from medcoder.train.objective.teacher import Teacher
 from support.training import (
+    COLUMNS,
     CONCEPTS,
     SETTINGS,
     free_port,

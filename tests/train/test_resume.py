@@ -18,7 +18,7 @@ from medcoder.errors import ArtefactError, DiskFull, UsageError
 from medcoder.kg import KG
 from medcoder.model.encoder import TransformerEncoder
 from medcoder.train.log import NonFiniteLoss
-from medcoder.train.teachers import Teacher
+from medcoder.train.objective.teacher import Teacher
 from support import tiny
 from support.training import (
     CONCEPTS,

@@ -12,9 +12,9 @@ from medcoder.errors import ArtefactError, InputError, MissingExtra, UsageError
 from medcoder.model.encoder import TransformerEncoder
 from medcoder.train.config import LossConfig, load
 from medcoder.train.extra import read_extra
-from medcoder.train.run import open_run, speaking
-from medcoder.train.setup import make_sampler
-from medcoder.train.teachers import open_teacher
+from medcoder.train.objective.teacher import open_teacher
+from medcoder.train.sampler import make_sampler
+from medcoder.train.session import open_run, speaking
 from support.training import graph_rows, make_graph, make_model, metrics, settings
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -280,11 +280,11 @@ def test_teachers_by_path(kg, model, tmp_path):
     terms = np.array([0, 3, 4, 8, 120])  # en, es, ja, es, and the extra one
     live = open_teacher(f"{model},weight=2.5", kg, extra)
     stored = open_teacher(f"{tmp_path / 'vectors.npy'},languages=SPA+en,weight=7", kg, extra)
-    units, known, weight = live.judge(terms)
-    assert (weight, known.all()) == (2.5, True)
+    units, known = live.judge(terms)
+    assert (live.weight, known.all()) == (2.5, True)
     np.testing.assert_allclose(units, vectors[terms], atol=1e-5)
-    units, known, weight = stored.judge(terms)
-    assert weight == 7 and known.tolist() == [True, True, False, True, True]
+    units, known = stored.judge(terms)
+    assert stored.weight == 7 and known.tolist() == [True, True, False, True, True]
     np.testing.assert_allclose(units, vectors[terms] * known[:, None], atol=1e-5)
     english = open_teacher(f"{model},languages=en", kg, extra)
     assert english.judge(np.array([0, 120]))[1].tolist() == [True, False]
@@ -305,10 +305,11 @@ def test_an_exported_teacher(kg, model, exported, tmp_path):
     """It teaches what the model that it was made from would have taught."""
     extra = read_extra(table(tmp_path, "term,concept\nbad heart,C0000003\n"), kg)
     terms = np.array([0, 3, 8, 120, 0])
-    units, known, weight = open_teacher(f"{exported},weight=3", kg, extra).judge(terms)
+    teacher = open_teacher(f"{exported},weight=3", kg, extra)
+    units, known = teacher.judge(terms)
     texts = [kg.terms.text(number) for number in terms[:3]] + ["bad heart", kg.terms.text(0)]
     expected = TransformerEncoder.load(model, pooling="mean", max_length=12).encode(texts)
-    assert weight == 3 and known.all()
+    assert teacher.weight == 3 and known.all()
     np.testing.assert_allclose(units, expected, atol=1e-5)
     english = open_teacher(f"{exported},languages=en", kg, extra)
     assert english.judge(np.array([3, 3]))[0].shape == (2, 32)  # of none of them it speaks
@@ -322,7 +323,7 @@ def test_what_training_leaves_is_a_teacher_too(kg, model, tmp_path):
     out = tmp_path / "run"
     open_run(kg.path, str(model), out, known("schedule.total=4", "pooling=mean")).train(out)
     extra = read_extra(table(tmp_path, "term,concept\n"), kg)
-    units, _, _ = open_teacher(str(out / "model"), kg, extra).judge(np.array([0]))
+    units, _ = open_teacher(str(out / "model"), kg, extra).judge(np.array([0]))
     expected = TransformerEncoder.load(out / "model", pooling="mean").encode([kg.terms.text(0)])
     np.testing.assert_allclose(units, expected, atol=1e-5)
 

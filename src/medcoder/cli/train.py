@@ -17,9 +17,9 @@ from medcoder.errors import MissingExtra
 from medcoder.train.config import load
 
 if TYPE_CHECKING:
-    from medcoder.train.log import Progress as Report
-    from medcoder.train.nearest import Doing
-    from medcoder.train.run import Run
+    from medcoder.progress import Progress as Doing
+    from medcoder.train.log import Report
+    from medcoder.train.session import Run
 
 
 @command
@@ -59,8 +59,8 @@ def train(
 ) -> None:
     """Train a term encoder on a graph by dual contrastive learning."""
     try:
-        from medcoder.train.run import open_run, speaking
-        from medcoder.train.setup import all_steps
+        from medcoder.train.log import all_steps
+        from medcoder.train.session import open_run, speaking
     except ModuleNotFoundError as error:
         raise MissingExtra(
             f"training needs {error.name}. Install it with: pip install 'medcoder[train]'"
@@ -101,7 +101,7 @@ def train(
 
 
 def _show_plan(run: Run, *, as_json: bool) -> None:
-    from medcoder.train.plan import plan
+    from medcoder.train.session import plan
 
     figures = plan(run)
     if as_json:

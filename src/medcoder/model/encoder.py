@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -16,6 +17,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 from transformers import AutoModel, AutoTokenizer
+from transformers.utils import logging
 
 from medcoder.errors import ArtefactError, UsageError
 from medcoder.model.packed import Packed, first_tokens, mean_tokens, pack, unpack
@@ -56,22 +58,33 @@ class TransformerEncoder(nn.Module):
         Pooling and length default to what a model directory of ours or of sentence-transformers
         says, then to cls and 32.
         """
+        # A download may show how far it is.
+        bars = no_bars() if Path(path).exists() else contextlib.nullcontext()
         try:
             settings = _settings(Path(path))
-            model = AutoModel.from_pretrained(path, dtype=torch.float32).float()
-            tokenizer = AutoTokenizer.from_pretrained(path)
+            with bars:
+                model = AutoModel.from_pretrained(path, dtype=torch.float32).float()
+                tokenizer = AutoTokenizer.from_pretrained(path)
             if len(tokenizer) <= len(tokenizer.all_special_ids):  # made up, for want of a file
                 raise ValueError("it has no tokenizer")
-        except (OSError, ValueError, SafetensorError) as error:
+        except Exception as error:  # other libraries raise anything for a damaged file
+            known = isinstance(error, (OSError, ValueError, SafetensorError))
+            kind = "" if known else f"{type(error).__name__}: "
             raise ArtefactError(
-                f"{path} cannot be loaded as a model: {error}. Name a folder with config.json, "
-                "model.safetensors and tokenizer.json"
+                f"{path} cannot be loaded as a model: {kind}{error}. Name a folder with "
+                "config.json, model.safetensors and tokenizer.json"
             ) from error
+        length = max_length or settings.get("max_length", 32)
+        positions = getattr(model.config, "max_position_embeddings", None)
+        if positions is not None and length > positions:
+            raise UsageError(
+                f"max_length is {length}, but {path} knows {positions} places. Lower it"
+            )
         return cls(
             model,
             tokenizer,
             pooling=pooling or settings.get("pooling", "cls"),
-            max_length=max_length or settings.get("max_length", 32),
+            max_length=length,
         )
 
     @property
@@ -93,11 +106,15 @@ class TransformerEncoder(nn.Module):
 
     def forward(self, packed: Packed) -> Tensor:
         """Embeddings (n, l), not normalised."""
-        if self.pooling == "legacy":
+        return self.pooled(packed, self.pooling)
+
+    def pooled(self, packed: Packed, pooling: Pooling) -> Tensor:
+        """The same by any pooling."""
+        if pooling == "legacy":
             tokens, _ = unpack(packed, width=self.max_length, fill=self.tokenizer.pad_token_id)
             output: Tensor = self.model(input_ids=tokens).pooler_output
             return output
-        pool = first_tokens if self.pooling == "cls" else mean_tokens
+        pool = first_tokens if pooling == "cls" else mean_tokens
         return pool(self.model, packed)
 
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
@@ -132,6 +149,18 @@ class TransformerEncoder(nn.Module):
             start = stop
         self.train(training)
         return vectors
+
+
+@contextlib.contextmanager
+def no_bars() -> Iterator[None]:
+    """Without the bar that transformers draws for every model that it reads or writes."""
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
 def _settings(path: Path) -> dict[str, Any]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from medcoder.files import write_json
-from medcoder.model.encoder import SETTINGS, TransformerEncoder
+from medcoder.model.encoder import SETTINGS, TransformerEncoder, no_bars
 
 _KINDS = "sentence_transformers.models"
 
@@ -17,8 +16,9 @@ def save_encoder(
 ) -> None:
     """Write weights, tokenizer, the sentence-transformers files and medcoder.json into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    encoder.model.save_pretrained(folder)
-    encoder.tokenizer.save_pretrained(folder)
+    with no_bars():
+        encoder.model.save_pretrained(folder)
+        encoder.tokenizer.save_pretrained(folder)
     modules = [("", f"{_KINDS}.Transformer"), ("1_Pooling", f"{_KINDS}.Pooling")]
     modules.append(("2_Normalize", f"{_KINDS}.Normalize"))
     write_json(
@@ -48,9 +48,3 @@ def save_encoder(
         folder / SETTINGS,
         {"pooling": encoder.pooling, "max_length": encoder.max_length, **(about or {})},
     )
-
-
-def read_about(folder: Path) -> dict[str, Any]:
-    """What medcoder.json says."""
-    about: dict[str, Any] = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
-    return about

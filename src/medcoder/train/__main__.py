@@ -11,7 +11,7 @@ from pathlib import Path
 from medcoder.errors import MedcoderError, UsageError
 from medcoder.train.config import load
 from medcoder.train.processes import join, leave
-from medcoder.train.run import open_run, speaking
+from medcoder.train.session import open_run, speaking
 
 
 def main() -> int:
@@ -43,7 +43,7 @@ def _train(options: argparse.Namespace) -> None:
         evaluate=options.evaluate,
     )
     if options.dry_run:
-        from medcoder.train.plan import plan
+        from medcoder.train.session import plan
 
         figures = plan(run)
         if join()[0] == 0:

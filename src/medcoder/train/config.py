@@ -1,7 +1,8 @@
 """Settings of a training run: frozen dataclasses, read from TOML and `--set key=value`.
 
 Defaults are those of CODER_ENG. Each says where it comes from: a section of the paper, or "ours"
-where the paper gives none.
+where the paper gives none. Which losses, forms of relations and terms of the objective there are,
+and what options each has, is known to their tables and signatures alone.
 """
 
 from __future__ import annotations
@@ -13,33 +14,49 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_origin, get_type_hints
 
 from medcoder.errors import InputError, UnknownName, UsageError
+from medcoder.model import RELATIONS
+from medcoder.model.losses import LOSSES
+from medcoder.options import (
+    Count,
+    Natural,
+    NotNegative,
+    Positive,
+    all_options,
+    check_options,
+    check_settings,
+    expect,
+    options_of,
+)
+from medcoder.registry import Registry
+from medcoder.train import OBJECTIVE_TERMS
 
 
 @dataclass(frozen=True, kw_only=True)
 class SamplerConfig:
     """What a step sees."""
 
-    k: int = 128  # triplets a step (paper, Training settings of CODER)
+    k: Annotated[int, "at least 4"] = 128  # triplets a step (paper, Training settings of CODER)
     m: int = 8  # times that each triplet is repeated (paper, Training settings of CODER)
     # Concepts more a step, each with two of its terms, for the term-term loss alone (ours).
-    pairs: int = 0
+    pairs: Natural = 0
     languages: tuple[str, ...] = ()  # draw terms of these alone; none: all (ours)
-    terms_per_language: int = 0  # of a concept, its best; 0: all (ours)
-    relation_power: float = 1.0  # a relation with n edges is drawn as n to this power (ours)
+    terms_per_language: Natural = 0  # of a concept, its best; 0: all (ours)
+    # A relation with n edges is drawn as n to this power (ours).
+    relation_power: NotNegative = 1.0
     extra_share: float = 0.0  # part of the pairs from concepts with extra terms (ours)
     # How often a pair of such a concept is an extra term and one of the graph (ours).
     extra_anchored: float = 0.0
-    pair_power: float = 0.0  # a concept with n terms is drawn for a pair as n to this power (ours)
+    # A concept with n terms is drawn for a pair as n to this power (ours).
+    pair_power: NotNegative = 0.0
     # Draw half of the pairs near the others, by an index of the model made anew every so many
     # steps; 0: never (ours).
-    hard_every: int = 0
+    hard_every: Natural = 0
 
     def __post_init__(self) -> None:
-        _check(self, k=4, pairs=0, terms_per_language=0, relation_power=0, hard_every=0)
-        _check(self, pair_power=0)
+        check_settings(self)
         for name in ("extra_share", "extra_anchored"):
             if not 0 <= getattr(self, name) <= 1:
                 raise UsageError(f"{name} is {getattr(self, name)}: it must be from 0 to 1")
@@ -59,55 +76,127 @@ class SamplerConfig:
                 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, init=False)
 class LossConfig:
-    """Multi-Similarity loss (paper, Training settings of CODER)."""
+    """A loss of `LOSSES`, and the options of its signature."""
 
-    alpha: float = 2.0  # sharpness over positives
-    beta: float = 50.0  # sharpness over negatives
-    lam: float = 0.5  # lambda: the similarity that divides the two; may be negative
-    eps: float = 0.1  # epsilon: margin of the mining
-    kind: Literal["multi_similarity", "info_nce"] = "multi_similarity"
-    temperature: float = 0.05  # of info_nce, which knows none of the four above (ours)
+    kind: str
+    options: Mapping[str, Any]
 
-    def __post_init__(self) -> None:
-        _check(self, above_zero=("alpha", "beta", "temperature"), eps=0)
+    def __init__(self, *, kind: str = "multi_similarity", **options: Any) -> None:
+        """Options of other losses are checked and left out: `kind` alone chooses among them."""
+        expect("kind", kind, Annotated[str, LOSSES])
+        own = options_of(LOSSES.load(kind))
+        check_options(options, all_options(LOSSES) | own)
+        kept = {name: options.get(name, option.default) for name, option in own.items()}
+        object.__setattr__(self, "kind", kind)
+        object.__setattr__(self, "options", kept)
+
+
+@dataclass(frozen=True)
+class Weight:
+    """The weight of a term: constant, or on a line between two steps."""
+
+    first: float = 1.0
+    last: float | None = None  # None: it stays
+    between: tuple[int, int] = (0, 0)  # steps
+
+    @classmethod
+    def read(cls, value: object) -> Weight:
+        """From a number, or from a table such as {from = 4, to = 0, between = [0, 1000]}."""
+        if isinstance(value, Weight):
+            return value
+        constant: dict[str, Any] = {"from": value, "to": value}
+        table = value if isinstance(value, dict) else constant
+        ends: list[Any] = [table.get("from"), table.get("to")]
+        good = all(type(end) in (int, float) and 0 <= end < math.inf for end in ends)
+        steps = table.get("between", [0, 1])
+        good = good and isinstance(steps, list) and [type(step) for step in steps] == [int, int]
+        if not good or not 0 <= steps[0] < steps[1] or {*table} - {"from", "to", "between"}:
+            raise UsageError(
+                f"weight is {value!r}: expected a number from 0 on, or a table such as "
+                "{from = 4.0, to = 0.0, between = [0, 1000]}"
+            )
+        if not isinstance(value, dict):
+            return cls(table["from"])
+        return cls(table["from"], table["to"], (steps[0], steps[1]))
+
+    def at(self, step: int) -> float:
+        """
+        >>> [Weight(4.0, 0.0, (10, 20)).at(step) for step in (0, 10, 15, 20, 30)]
+        [4.0, 4.0, 2.0, 0.0, 0.0]
+        """
+        if self.last is None:
+            return self.first
+        begin, end = self.between
+        done = min(max((step - begin) / (end - begin), 0.0), 1.0)
+        return self.first + (self.last - self.first) * done
+
+    def __str__(self) -> str:
+        """As TOML."""
+        if self.last is None:
+            return json.dumps(self.first)
+        steps = json.dumps(self.between)
+        return (
+            f"{{from = {json.dumps(self.first)}, to = {json.dumps(self.last)}, between = {steps}}}"
+        )
+
+
+@dataclass(frozen=True, init=False)
+class TermConfig:
+    """A term of `OBJECTIVE_TERMS`, its weight, and the options of its signature."""
+
+    kind: str
+    weight: Weight
+    options: Mapping[str, Any]
+
+    def __init__(self, *, kind: str, weight: object = 1.0, **options: Any) -> None:
+        expect("kind", kind, Annotated[str, OBJECTIVE_TERMS])
+        own = options_of(OBJECTIVE_TERMS.load(kind))
+        check_options(options, own)
+        for name, option in own.items():
+            if option.required and name not in options:
+                raise UsageError(f"{name} is missing: the term {kind!r} needs it")
+        object.__setattr__(self, "kind", kind)
+        object.__setattr__(self, "weight", Weight.read(weight))
+        # As given: what is left out keeps the default of the signature.
+        object.__setattr__(self, "options", options)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RelationConfig:
     """The term-relation-term loss."""
 
-    mu: float = 1.0  # its weight; 0 leaves it out (paper, Training settings of CODER)
+    mu: NotNegative = 1.0  # its weight; 0 leaves it out (paper, Training settings of CODER)
     # A full matrix M_r (paper, The contrastive learning framework for KG with synonyms) or the
     # TransE-like "translation" (paper, Ablation study); the others are ours.
-    form: Literal["bilinear", "diagonal", "low-rank", "translation"] = "bilinear"
-    rank: int = 32  # of U and V in "low-rank" (ours)
+    form: Annotated[str, RELATIONS] = "bilinear"
+    rank: Count = 32  # of U and V in "low-rank" (ours)
     # A pair is positive when its tails are equal, or when the graph has the triplet (both paper,
     # The contrastive learning framework for KG with synonyms, which trains with the first).
     labels: Literal["tail", "exact"] = "tail"
-    init_scale: float = 0.001  # standard deviation of M_r around the identity (ours)
-    learning_rate: float = 1e-3  # peak, of the relation parameters alone (ours)
+    init_scale: NotNegative = 0.001  # standard deviation of M_r around the identity (ours)
+    learning_rate: Positive = 1e-3  # peak, of the relation parameters alone (ours)
     # Plain AdamW (paper, Training settings of CODER) also moves relations that no step touched
     # since the last update, at a cost that grows with their number; ours leaves them alone.
     dense: bool = False
     loss: LossConfig = field(default_factory=LossConfig)
 
     def __post_init__(self) -> None:
-        _check(self, above_zero=("learning_rate",), mu=0, rank=1, init_scale=0)
+        check_settings(self)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OptimiserConfig:
     """AdamW (paper, Training settings of CODER)."""
 
-    learning_rate: float = 2e-5  # peak, of the encoder (paper, Training settings of CODER)
-    weight_decay: float = 0.01  # none on biases and norms (ours)
-    accumulation: int = 8  # steps an update (paper, Training settings of CODER)
-    clip: float = 1.0  # largest norm of the gradient (ours)
+    learning_rate: Positive = 2e-5  # peak, of the encoder (paper, Training settings of CODER)
+    weight_decay: NotNegative = 0.01  # none on biases and norms (ours)
+    accumulation: Count = 8  # steps an update (paper, Training settings of CODER)
+    clip: Positive = 1.0  # largest norm of the gradient (ours)
 
     def __post_init__(self) -> None:
-        _check(self, above_zero=("learning_rate", "clip"), weight_decay=0, accumulation=1)
+        check_settings(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,11 +206,11 @@ class ScheduleConfig:
     # A step is one batch of k triplets, an update comes after `accumulation` of them. The paper
     # does not say which of the two it counts: reading both numbers as steps is ours.
     unit: Literal["steps", "updates"] = "steps"
-    warmup: int = 10_000  # (paper, Training settings of CODER)
-    total: int = 100_000  # (paper, Training settings of CODER: ENG 100K, ALL 1M)
+    warmup: Natural = 10_000  # (paper, Training settings of CODER)
+    total: Count = 100_000  # (paper, Training settings of CODER: ENG 100K, ALL 1M)
 
     def __post_init__(self) -> None:
-        _check(self, total=1, warmup=0)
+        check_settings(self)
         if self.warmup > self.total:
             raise UsageError(f"warmup is {self.warmup}, above the total of {self.total}. Lower it")
 
@@ -131,20 +220,25 @@ class TrainConfig:
     """Everything that decides a training run beside the graph and the initial model."""
 
     pooling: Literal["cls", "mean", "legacy"] = "cls"  # (paper, Training settings of CODER)
-    max_length: int = 32  # tokens a term, [CLS] and [SEP] too (paper, Training settings of CODER)
+    # Tokens a term, [CLS] and [SEP] too (paper, Training settings of CODER).
+    max_length: Annotated[int, "at least 3"] = 32
     bf16: bool = True  # on a GPU (ours)
-    seed: int = 0  # (ours)
-    checkpoint_every: int = 1000  # steps (ours)
-    evaluate_every: int = 5000  # steps (ours)
-    log_every: int = 50  # steps (ours)
+    seed: Natural = 0  # (ours)
+    checkpoint_every: Count = 1000  # steps (ours)
+    evaluate_every: Count = 5000  # steps (ours)
+    log_every: Count = 50  # steps (ours)
     sampler: SamplerConfig = field(default_factory=SamplerConfig)
     loss: LossConfig = field(default_factory=LossConfig)
     relation: RelationConfig = field(default_factory=RelationConfig)
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    # Terms by name, beside those that the settings above ask for, or their weights (ours).
+    objective: Mapping[str, TermConfig] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _check(self, max_length=3, seed=0, checkpoint_every=1, evaluate_every=1, log_every=1)
+        check_settings(self)
+        for name, term in self.objective.items():
+            expect(f"objective.{name}", term, TermConfig)
 
 
 def load(path: Path | None, overrides: Sequence[str] = ()) -> TrainConfig:
@@ -194,88 +288,99 @@ def _parse(override: str) -> dict[str, Any]:
 
 def _leaves(section: Any, table: Mapping[str, Any], prefix: str, origin: str) -> dict[str, Any]:
     """Dotted key -> value, checked for names and types."""
-    hints = get_type_hints(section)
+    hints = _settings(section)
     values: dict[str, Any] = {}
     for name, value in table.items():
         key = prefix + name
         if name not in hints:
-            raise UnknownName(f"{origin}: no setting {key!r}{_hint(section, prefix, name)}")
-        if is_dataclass(hints[name]) and isinstance(value, dict):
+            raise UnknownName(f"{origin}: no setting {key!r}{_hint(hints, prefix, name)}")
+        if hints[name] in _TABLES and isinstance(value, dict):
             values |= _leaves(hints[name], value, f"{key}.", origin)
+        elif hints[name] == _TERMS and isinstance(value, dict):
+            for term, options in value.items():
+                if not isinstance(options, dict):
+                    raise UsageError(
+                        f"{origin}: {key}.{term} is {options!r}: expected a table of settings"
+                    )
+                values |= _leaves(TermConfig, options, f"{key}.{term}.", origin)
         else:
             if isinstance(value, list) and get_origin(hints[name]) is tuple:
                 value = tuple(value)
-            _expect(key, value, hints[name], place=f"{origin}: ")
+            expect(key, value, hints[name], origin=f"{origin}: ")
             values[key] = value
     return values
 
 
 def _build(section: Any, values: Mapping[str, Any], prefix: str) -> Any:
     arguments = {}
-    for name, hint in get_type_hints(section).items():
-        if is_dataclass(hint):
+    for name, hint in _settings(section).items():
+        if hint in _TABLES:
             arguments[name] = _build(hint, values, f"{prefix}{name}.")
+        elif hint == _TERMS:
+            named = [key.split(".")[1] for key in values if key.startswith(f"{name}.")]
+            arguments[name] = {
+                term: _build(TermConfig, {f"{name}.{term}.kind": term, **values}, f"{name}.{term}.")
+                for term in dict.fromkeys(named)
+            }
         elif prefix + name in values:
             arguments[name] = values[prefix + name]
     try:
         return section(**arguments)
     except UsageError as error:  # it starts with the name of the setting
-        raise UsageError(prefix + str(error)) from error
+        raise type(error)(prefix + str(error)) from error
 
 
 def _lines(section: Any, prefix: str) -> Iterator[str]:
-    for name, value in vars(section).items():  # tables stand last in their class, as in TOML
-        if is_dataclass(value):
-            yield f"\n[{prefix}{name}]"
-            yield from _lines(value, f"{prefix}{name}.")
-        else:  # strings are names from the lists above, in which JSON and TOML agree
-            yield f"{name} = {json.dumps(value)}"
+    tables = []
+    for name, value in _values(section):
+        if is_dataclass(value) and not isinstance(value, Weight):
+            tables.append((f"{prefix}{name}", value))
+        else:  # strings are names and paths, in which JSON and TOML agree
+            yield f"{name} = {value if isinstance(value, Weight) else json.dumps(value)}"
+    for name, table in tables:
+        yield f"\n[{name}]"
+        yield from _lines(table, f"{name}.")
 
 
-def _keys(section: Any, prefix: str) -> Iterator[str]:
-    for name, hint in get_type_hints(section).items():
-        yield from _keys(hint, f"{prefix}{name}.") if is_dataclass(hint) else [prefix + name]
+def _values(section: Any) -> Iterator[tuple[str, Any]]:
+    """Names and values: options and terms stand beside what holds them."""
+    for name, value in vars(section).items():
+        if name == "options":
+            yield from value.items()
+        elif name == "objective":
+            yield from ((f"objective.{term}", settings) for term, settings in value.items())
+        else:
+            yield name, value
 
 
-def _hint(section: Any, prefix: str, name: str) -> str:
+def _settings(section: Any) -> dict[str, Any]:
+    """Name -> type of the settings of a table; of a loss or term, those of all kinds."""
+    hints = get_type_hints(section, include_extras=True)
+    if section in _CHOICES:
+        kinds = _CHOICES[section]
+        known = {name: option.hint for name, option in all_options(kinds).items()}
+        return {**known, "kind": Annotated[str, kinds]} | (
+            {"weight": object} if "weight" in hints else {}
+        )
+    return hints
+
+
+def _keys(hints: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    for name, hint in hints.items():
+        if hint in _TABLES:
+            yield from _keys(_settings(hint), f"{prefix}{name}.")
+        else:
+            yield prefix + name
+
+
+def _hint(hints: Mapping[str, Any], prefix: str, name: str) -> str:
     """The setting that was meant, of this section or of that name elsewhere; else all."""
-    known = list(_keys(TrainConfig, ""))
-    near = [prefix + other for other in get_close_matches(name, get_type_hints(section), n=1)]
+    known = list(_keys(_settings(TrainConfig), ""))
+    near = [prefix + other for other in get_close_matches(name, hints, n=1)]
     near = near or [key for key in known if key.endswith(f".{name}")]
     return f"; did you mean {near[0]!r}?" if near else f". There are: {', '.join(known)}"
 
 
-def _expect(key: str, value: object, hint: Any, *, place: str = "") -> None:
-    """An error unless the value is of the type; a whole number is a number, a boolean is not."""
-    if get_origin(hint) is Literal:
-        good, words = value in get_args(hint), f"one of {', '.join(get_args(hint))}"
-    elif is_dataclass(hint):
-        good, words = type(value) is hint, "a table of settings"
-    elif hint is bool:
-        good, words = isinstance(value, bool), "true or false"
-    elif get_origin(hint) is tuple:
-        good = isinstance(value, tuple) and all(isinstance(item, str) for item in value)
-        words = "a list of strings"
-    elif hint is int:
-        good, words = type(value) is int, "a whole number"
-    else:
-        good, words = type(value) in (int, float), "a number"
-    if not good:
-        raise UsageError(f"{place}{key} is {value!r}: expected {words}")
-
-
-def _check(section: Any, *, above_zero: Sequence[str] = (), **at_least: int) -> None:
-    """Types of all settings, and the ranges of those named; numbers are finite."""
-    for name, hint in get_type_hints(type(section)).items():
-        value = getattr(section, name)
-        _expect(name, value, hint)
-        if hint not in (int, float):
-            continue
-        good, rule = -math.inf < value < math.inf, "finite"
-        if name in above_zero:
-            good, rule = good and value > 0, "above 0 and finite"
-        elif name in at_least:
-            good, rule = good and value >= at_least[name], f"at least {at_least[name]} and finite"
-        if not good:
-            default = type(section).__dataclass_fields__[name].default
-            raise UsageError(f"{name} is {value}: it must be {rule}. The default is {default}")
+_CHOICES: dict[Any, Registry] = {LossConfig: LOSSES, TermConfig: OBJECTIVE_TERMS}
+_TABLES = (SamplerConfig, LossConfig, RelationConfig, OptimiserConfig, ScheduleConfig)
+_TERMS = get_type_hints(TrainConfig)["objective"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,11 @@ import torch
 
 from medcoder.errors import MissingExtra, NonFiniteLoss
 from medcoder.files import write_text
-from medcoder.train.batches import Prepared
 from medcoder.train.config import TrainConfig
-from medcoder.train.objective import NAMES
 from medcoder.train.state import State
+from medcoder.train.step import Prepared
 
-Progress = Callable[[dict[str, float]], None]  # each line of metrics
-COLUMNS = (*NAMES, "gradient_norm")
+Report = Callable[[dict[str, float]], None]  # each line of metrics
 
 
 class Log:
@@ -30,14 +28,16 @@ class Log:
         path: Path,
         config: TrainConfig,
         state: State,
-        progress: Progress | None,
+        progress: Report | None,
+        names: Sequence[str],
         *,
         enabled: bool,
         tensorboard: bool = False,
     ) -> None:
         self._path, self._config, self._state = path, config, state
         self._progress, self._enabled = progress, enabled
-        self._sum = torch.tensor(state.window or [0.0] * len(COLUMNS), dtype=torch.float64)
+        self._columns = (*names, "gradient_norm")
+        self._sum = torch.tensor(state.window or [0.0] * len(self._columns), dtype=torch.float64)
         self._steps = state.window_steps
         self._pending: list[torch.Tensor] = []
         self._bad: int | None = None  # step by which something was no number
@@ -61,7 +61,7 @@ class Log:
         now = time.perf_counter()
         speed = (step - self._done) * self._slots / max(now - self._clock, 1e-9)
         means = (self._sum / self._steps).tolist()
-        line = {"step": step, **dict(zip(COLUMNS, means, strict=True)), "learning_rate": rate}
+        line = {"step": step, **dict(zip(self._columns, means, strict=True)), "learning_rate": rate}
         if self._state.missed is not None:
             line["missed_positives"] = self._state.missed
         self._sum.zero_()
@@ -114,6 +114,18 @@ class Log:
 def crosses(step: int, every: int, config: TrainConfig) -> bool:
     """Whether the update that ended at `step` passed a multiple of `every`."""
     return step // every > (step - config.optimiser.accumulation) // every
+
+
+def all_steps(config: TrainConfig) -> int:
+    """Steps of the whole run, which ends with an update."""
+    accumulation = config.optimiser.accumulation
+    if config.schedule.unit == "updates":
+        return config.schedule.total * accumulation
+    return whole_updates(config.schedule.total, config)
+
+
+def whole_updates(steps: int, config: TrainConfig) -> int:
+    return -(-steps // config.optimiser.accumulation) * config.optimiser.accumulation
 
 
 def cut(metrics: Path, step: int) -> None:

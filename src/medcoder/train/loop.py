@@ -17,24 +17,23 @@ from medcoder.files import disk_full
 from medcoder.kg import KG
 from medcoder.model.encoder import TransformerEncoder
 from medcoder.prefetch import prefetch
-from medcoder.train.batches import Prepared, prepare
 from medcoder.train.config import TrainConfig, to_toml
-from medcoder.train.interrupts import held
-from medcoder.train.log import Log, Progress, crosses, cut
-from medcoder.train.processes import join, share, wait
-from medcoder.train.setup import (
+from medcoder.train.log import Log, Report, all_steps, crosses, cut, whole_updates
+from medcoder.train.objective import Objective, Sources
+from medcoder.train.objective.teacher import Teacher
+from medcoder.train.processes import held, join, share, wait
+from medcoder.train.sampler import check_sampler_options, make_sampler
+from medcoder.train.state import (
+    State,
     about_run,
-    all_steps,
     card,
-    check_options,
-    make_sampler,
-    make_step,
-    whole_updates,
+    load_checkpoint,
+    new_state,
+    save_checkpoint,
+    save_model,
 )
-from medcoder.train.state import State, load_checkpoint, save_checkpoint, save_model
-from medcoder.train.teachers import Teacher
+from medcoder.train.step import Prepared, make_step, prepare, update
 from medcoder.train.tokens import TokenStore
-from medcoder.train.update import new_state, update
 
 Evaluate = Callable[[TransformerEncoder], dict[str, float]]  # "score" chooses the best model
 Neighbours = Callable[[TransformerEncoder], npt.NDArray[Any]]  # (concepts, h) near concepts
@@ -49,10 +48,11 @@ def train(
     *,
     extra: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None = None,
     teachers: Sequence[Teacher] = (),
+    objective: Objective | None = None,
     evaluate: Evaluate | None = None,
     neighbours: Neighbours | None = None,
     resume: bool = False,
-    progress: Progress | None = None,
+    progress: Report | None = None,
     stop_after: int | None = None,
     tensorboard: bool = False,
 ) -> Path:
@@ -65,6 +65,7 @@ def train(
         store: token ids of the graph's terms, and of extra ones after them.
         out: the run: config.toml, metrics.jsonl, checkpoint/, model/, and best/ if evaluated.
         extra: (concepts, terms) of extra terms, see TripletSampler.
+        objective: the loss, if it is not just what `config` and `teachers` say.
         resume: go on from the checkpoint in `out`; without one, start.
         evaluate: called every `evaluate_every` steps and at the end, in the first process; the
             model with the best "score" is kept.
@@ -74,12 +75,14 @@ def train(
         tensorboard: write event files under out/tensorboard too.
     """
     rank, processes = join()
-    check_options(config, processes, hard=neighbours is not None, extra=extra is not None)
+    check_sampler_options(config, processes, hard=neighbours is not None, extra=extra is not None)
     sampler = make_sampler(kg, config, extra, store)
     encoder.train()
     encoder.zero_grad()
     state = new_state(kg, encoder, config)
-    about = about_run(kg, encoder, store, extra, teachers)
+    if objective is None:
+        objective = Objective(Sources(config, kg, encoder, teachers))
+    about = about_run(kg, encoder, store, extra, teachers, str(objective))
     checkpoint, metrics = out / "checkpoint", out / "metrics.jsonl"
     if rank == 0:
         sweep(checkpoint)  # a run killed while it replaced a checkpoint had moved the old one
@@ -93,10 +96,18 @@ def train(
             out.mkdir(parents=True, exist_ok=True)
             (out / "config.toml").write_text(to_toml(config), encoding="utf-8")
             cut(metrics, state.step)
-    step = make_step(encoder, state, config)
+    step = make_step(encoder, state, objective, config)
     total = all_steps(config)
     end = total if stop_after is None else min(total, whole_updates(stop_after, config))
-    log = Log(metrics, config, state, progress, enabled=rank == 0, tensorboard=tensorboard)
+    log = Log(
+        metrics,
+        config,
+        state,
+        progress,
+        objective.names,
+        enabled=rank == 0,
+        tensorboard=tensorboard,
+    )
 
     def save() -> None:
         log.check()  # a checkpoint is always a good one
@@ -121,7 +132,7 @@ def train(
                     state.hard = share(near)
                 sampler.hard = state.hard
             batches = prepare(
-                sampler, store, config, steps, teachers=teachers, rank=rank, processes=processes
+                sampler, store, config, steps, objective=objective, rank=rank, processes=processes
             )
             yield from prefetch(batches, depth=2)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +12,11 @@ from torch import Tensor
 from medcoder.errors import InputError
 from medcoder.kg import KG
 from medcoder.model.encoder import TransformerEncoder
+from medcoder.progress import Progress
 from medcoder.text import fold
 from medcoder.train.extra import Extra, read_extra
 from medcoder.train.loop import Evaluate, Neighbours
 
-Doing = Callable[[str, int, int], None]  # what, done, total
 _NEAR = 8  # concepts that are kept as near to each
 _NAMES = 1 << 16  # names encoded at a time
 _SCORES = 1 << 28  # similarities held at a time: a gigabyte
@@ -31,7 +30,7 @@ def read_queries(path: Path, kg: KG) -> Extra:
     return queries
 
 
-def accuracy(kg: KG, queries: Extra, doing: Doing | None = None) -> Evaluate:
+def accuracy(kg: KG, queries: Extra, doing: Progress | None = None) -> Evaluate:
     """The share of queries, by weight, whose nearest preferred name is that of their concept."""
     meant = [fold(kg.terms.preferred(concept)) for concept in queries.concepts]
 
@@ -52,7 +51,7 @@ def accuracy(kg: KG, queries: Extra, doing: Doing | None = None) -> Evaluate:
     return evaluate
 
 
-def hard_negatives(kg: KG, doing: Doing | None = None) -> Neighbours:
+def hard_negatives(kg: KG, doing: Progress | None = None) -> Neighbours:
     """The concepts with the nearest preferred names, for each."""
 
     def neighbours(encoder: TransformerEncoder) -> npt.NDArray[np.int64]:
@@ -72,7 +71,7 @@ def hard_negatives(kg: KG, doing: Doing | None = None) -> Neighbours:
     return neighbours
 
 
-def _encode_names(kg: KG, encoder: TransformerEncoder, doing: Doing | None) -> Tensor:
+def _encode_names(kg: KG, encoder: TransformerEncoder, doing: Progress | None) -> Tensor:
     """Unit vectors (concepts, l) of the preferred names, on the encoder's device."""
     device = next(encoder.parameters()).device
     vectors = torch.empty(len(kg), encoder.width, device=device)

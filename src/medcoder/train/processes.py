@@ -1,8 +1,12 @@
-"""Several processes that train one model, as torchrun starts them."""
+"""Several processes that train one model, as torchrun starts them, and interrupts that wait."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import threading
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -59,3 +63,28 @@ def share(numbers: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
 def leave() -> None:
     if dist.is_available() and dist.is_initialized():
         dist.destroy_process_group()
+
+
+@contextlib.contextmanager
+def held() -> Iterator[None]:
+    """SIGINT and SIGTERM that arrive within take effect at the end.
+
+    So a checkpoint is never made while what it keeps does not fit together.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are handled in the main thread alone
+        return
+    came: list[signal.Signals] = []
+    before: dict[signal.Signals, Any] = {}
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            handler = signal.getsignal(number)
+            if handler is not None:  # one that was not set from Python cannot be put back
+                before[number] = handler
+                signal.signal(number, lambda sent, _: came.append(signal.Signals(sent)))
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in came:
+            signal.raise_signal(number)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +11,8 @@ import numpy.typing as npt
 from medcoder.errors import InputError, UsageError
 from medcoder.kg import KG
 from medcoder.text import language_in
+from medcoder.train.config import TrainConfig
+from medcoder.train.tokens import TokenStore
 
 _TRIES = 32  # draws with weights until those that are left come in turn
 
@@ -303,8 +304,57 @@ def _in_turn(rng: np.random.Generator, cumulative: Array) -> Array:
     return np.argsort(waits, kind="stable")
 
 
-def relation_shares(kg: KG, power: float) -> Mapping[str, float]:
-    """How often each relation is drawn, for reports."""
-    counts = np.array([kg.stats()["relations"].get(label, 0) for label in kg.relations], float)
-    weights = np.where(counts > 0, counts**power, 0.0)
-    return dict(zip(kg.relations, (weights / weights.sum()).tolist(), strict=True))
+def check_sampler_options(config: TrainConfig, processes: int, *, hard: bool, extra: bool) -> None:
+    """An error if settings ask for what is not there; `hard`: hard negatives can be found."""
+    options = config.sampler
+    if 2 * options.k % processes or 2 * options.pairs % processes:
+        raise UsageError(
+            f"{processes} processes do not divide the slots of a step: change sampler.k = "
+            f"{options.k} and sampler.pairs = {options.pairs}"
+        )
+    if options.hard_every and not hard:
+        raise UsageError(
+            "sampler.hard_every needs a function `neighbours` that finds concepts near each "
+            "other: set it to 0"
+        )
+    for name in ("extra_share", "extra_anchored"):
+        if getattr(options, name) and not extra:
+            raise UsageError(
+                f"sampler.{name} is {getattr(options, name)}, but there are no extra terms: name "
+                "their table with --extra, or leave it out"
+            )
+
+
+def make_sampler(
+    kg: KG,
+    config: TrainConfig,
+    extra: tuple[Array, Array] | None,
+    store: TokenStore | None = None,
+) -> TripletSampler:
+    check_relations(kg, config)
+    options = config.sampler
+    return TripletSampler(
+        kg,
+        k=options.k if len(kg.edges) else 0,
+        m=options.m,
+        pairs=options.pairs,
+        languages=frozenset(options.languages) or None,
+        terms_per_language=options.terms_per_language or None,
+        relation_power=options.relation_power,
+        extra=extra,
+        extra_share=options.extra_share,
+        extra_anchored=options.extra_anchored,
+        pair_power=options.pair_power,
+        alike=store.alike() if store is not None else None,
+    )
+
+
+def check_relations(kg: KG, config: TrainConfig) -> None:
+    """An error if the graph has no relations, and the settings want some."""
+    if config.relation.mu > 0 and len(kg.edges) == 0:
+        raise InputError(
+            f"{kg.path} has no relations, and relation.mu is {config.relation.mu:g}",
+            remedy="Train with --set relation.mu=0 and sampler.pairs, or add relations",
+        )
+    if config.relation.mu == 0 and len(kg.edges) == 0 and not config.sampler.pairs:
+        raise UsageError(f"{kg.path} has no relations: set sampler.pairs to draw synonym pairs")

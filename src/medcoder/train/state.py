@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from medcoder import __version__
 from medcoder.artefact import create, open_artefact
 from medcoder.errors import ArtefactError
+from medcoder.kg import KG
+from medcoder.model import RELATIONS
 from medcoder.model.encoder import TransformerEncoder
+from medcoder.model.lazy_table import LazyTable
 from medcoder.model.save import save_encoder
-from medcoder.model.table import LazyTable
-from medcoder.train.config import TrainConfig, to_toml
-from medcoder.train.models import no_bars
+from medcoder.train.config import TrainConfig, load, to_toml
+from medcoder.train.tokens import TokenStore
 
 Array = npt.NDArray[Any]
 KIND = "checkpoint"
@@ -60,6 +65,44 @@ class State:
         return {name: tensor.detach().contiguous() for name, tensor in found.items()}
 
 
+def new_state(kg: KG, encoder: TransformerEncoder, config: TrainConfig) -> State:
+    """Optimisers and relation table, new."""
+    device = next(encoder.parameters()).device
+    table: LazyTable | torch.nn.Parameter | None = None
+    if config.relation.mu > 0:
+        values = RELATIONS.load(config.relation.form)().initial(
+            len(kg.relations),
+            encoder.width,
+            rank=config.relation.rank,
+            scale=config.relation.init_scale,
+            generator=torch.Generator().manual_seed(config.seed),
+        )
+        groups = config.sampler.k // config.sampler.m * config.optimiser.accumulation
+        decay = config.optimiser.weight_decay
+        table = (
+            torch.nn.Parameter(values.to(device))
+            if config.relation.dense
+            else LazyTable(values.to(device), slots=groups, weight_decay=decay)
+        )
+    kept = [p for p in encoder.parameters() if p.requires_grad]
+    peak = config.optimiser.learning_rate
+    groups_of = [
+        {
+            # Biases and the weights of norms, by whatever name, are those of one dimension.
+            "params": [p for p in kept if (p.dim() > 1) is decays],
+            "weight_decay": config.optimiser.weight_decay if decays else 0.0,
+            "peak": peak,
+        }
+        for decays in (True, False)
+    ]
+    if isinstance(table, torch.nn.Parameter):
+        decay = config.optimiser.weight_decay
+        rate = config.relation.learning_rate
+        groups_of.append({"params": [table], "weight_decay": decay, "peak": rate})
+    optimiser = torch.optim.AdamW(groups_of, lr=peak, fused=device.type == "cuda")
+    return State(encoder, optimiser, table)
+
+
 def save_checkpoint(state: State, path: Path, config: TrainConfig, about: dict[str, Any]) -> None:
     tensors = {name: tensor.cpu().clone() for name, tensor in state.tensors().items()}
     with create(path, kind=KIND, version=VERSION, overwrite=True) as draft, _system_errors():
@@ -83,7 +126,6 @@ def save_model(encoder: TransformerEncoder, path: Path, about: dict[str, Any]) -
     with (
         create(path, kind="model", version=1, parents=parents, overwrite=True) as draft,
         _system_errors(),
-        no_bars(),
     ):
         save_encoder(encoder, draft.path, about=about)
 
@@ -109,8 +151,7 @@ def load_checkpoint(state: State, path: Path, config: TrainConfig, about: dict[s
             f"{path} is of a run with another {' and another '.join(changed)}. Resume with the "
             "same, or train to another directory"
         )
-    was = (path / "config.toml").read_text(encoding="utf-8")
-    if was != to_toml(config):
+    if load(path / "config.toml") != config:
         raise ArtefactError(
             f"{path} is of a run with other settings: compare its config.toml. Resume with the "
             "same settings, or train to another directory"
@@ -137,3 +178,42 @@ def load_checkpoint(state: State, path: Path, config: TrainConfig, about: dict[s
     state.window, state.window_steps = progress["window"], progress["window_steps"]
     state.missed, state.evaluated = progress["missed"], progress["evaluated"]
     state.hard = tensors["hard"].numpy() if "hard" in tensors else None
+
+
+def about_run(
+    kg: KG,
+    encoder: TransformerEncoder,
+    store: TokenStore,
+    extra: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None,
+    teachers: Sequence[object],
+    objective: str,
+) -> dict[str, Any]:
+    """What must be the same when a run is resumed, by the words that an error uses."""
+    shapes = {name: tuple(values.shape) for name, values in encoder.model.state_dict().items()}
+    drawn = b"".join(np.ascontiguousarray(part).tobytes() for part in extra or ())
+    about = {
+        "graph": kg.fingerprint,
+        # Its weights come from the checkpoint, and its folder may have moved.
+        "model": f"{Path(_name(encoder)).name} {_digest(repr(shapes).encode())}",
+        "tokenizer or table of extra terms": f"{store.meta['parents']} {_digest(drawn)}",
+        "choice of teachers": [str(teacher) for teacher in teachers],
+    }
+    return about | ({"objective": objective} if objective else {})
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _name(encoder: TransformerEncoder) -> str:
+    return str(getattr(encoder.model.config, "_name_or_path", ""))
+
+
+def card(kg: KG, encoder: TransformerEncoder, config: TrainConfig) -> dict[str, Any]:
+    """What a model directory says about where it comes from."""
+    return {
+        "made_by": f"medcoder {__version__}",
+        "seed": config.seed,
+        "kg": kg.fingerprint,
+        "init": _name(encoder),
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from medcoder.artefact import create, open_artefact
 from medcoder.errors import ArtefactError
 from medcoder.kg import KG
 from medcoder.kg.keys import hash_strings
+from medcoder.progress import Progress
 
 KIND = "token store"
 VERSION = 1
@@ -81,7 +82,7 @@ def tokenize_kg(
     max_length: int,
     unknown: int | None,
     extra: Sequence[str] = (),
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> TokenStore:
     """Tokenise every term of the graph, and `extra` ones after them.
 

@@ -1,4 +1,8 @@
-"""Losses on a matrix of similarities. One file each: (S, positive, negative) -> one scalar."""
+"""Losses on a matrix of similarities. One file each: (S, positive, negative) -> one scalar.
+
+A loss is one file and one line here. Its options are its keyword-only arguments, and settings read
+them from there; `Annotated[float, "above 0"]` or "at least 0" says which values are good.
+"""
 
 from __future__ import annotations
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import torch
 from torch import Tensor
 
 
 def info_nce(
-    similarity: Tensor, positive: Tensor, negative: Tensor, *, temperature: float = 0.05
+    similarity: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    *,
+    temperature: Annotated[float, "above 0"] = 0.05,
 ) -> Tensor:
     """Mean over positive pairs of -log(exp(S_ip / t) / (exp(S_ip / t) + sum_n exp(S_in / t))).
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import torch
 from torch import Tensor
 
@@ -11,10 +13,10 @@ def multi_similarity(
     positive: Tensor,
     negative: Tensor,
     *,
-    alpha: float = 2.0,
-    beta: float = 50.0,
+    alpha: Annotated[float, "above 0"] = 2.0,
+    beta: Annotated[float, "above 0"] = 50.0,
     lam: float = 0.5,
-    eps: float = 0.1,
+    eps: Annotated[float, "at least 0"] = 0.1,
 ) -> Tensor:
     """Mean over anchors of the soft positive and negative terms of their hard pairs.
 
@@ -39,7 +41,8 @@ def multi_similarity(
         lam: the similarity that divides the two.
         eps: margin of the mining.
 
-    Reference: paper, The contrastive learning framework for KG with synonyms.
+    Reference: paper, The contrastive learning framework for KG with synonyms; the defaults are of
+    its Training settings of CODER.
     """
     kept_positive, kept_negative = mine(similarity, positive, negative, eps=eps)
     scores = similarity.to(torch.promote_types(similarity.dtype, torch.float32)) - lam
@@ -49,7 +52,7 @@ def multi_similarity(
 
 
 def mine(
-    similarity: Tensor, positive: Tensor, negative: Tensor, *, eps: float
+    similarity: Tensor, positive: Tensor, negative: Tensor, *, eps: float = 0.1
 ) -> tuple[Tensor, Tensor]:
     """The hard pairs P and N as masks like `positive` and `negative`."""
     scores = similarity.detach().to(torch.promote_types(similarity.dtype, torch.float32))

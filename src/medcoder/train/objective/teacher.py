@@ -5,21 +5,54 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
-from medcoder.encode import exported
-from medcoder.encode import load_encoder as load_exported
-from medcoder.errors import InputError, MissingExtra, UsageError
+from medcoder.encode import exported, load_encoder
+from medcoder.errors import MissingExtra, UsageError
 from medcoder.kg import KG
-from medcoder.text import language_in, language_tag
-from medcoder.train.extra import Extra
-from medcoder.train.models import load_encoder
+from medcoder.model.encoder import TransformerEncoder
+from medcoder.text import language_tag
+from medcoder.train.extra import Extra, read_vectors, spoken
+from medcoder.train.objective import Drawn, Embeddings, Labels, Own, Sources, Term
+from medcoder.train.processes import device
+from medcoder.train.sampler import Batch
 
 Array = npt.NDArray[Any]
 Encode = Callable[[Sequence[str]], Array]  # texts -> vectors (n, d), by torch, ONNX or anything
+
+
+class TeacherTerm(Term):
+    """The mean of (S_student - S_teacher)^2 over the pairs that a teacher speaks for.
+
+    Similarities are compared, so a teacher may have another width.
+    """
+
+    column: ClassVar[str] = "teachers"
+
+    def __init__(self, sources: Sources) -> None:
+        self._teachers = sources.teachers
+
+    def draw(self, batch: Batch, rng: np.random.Generator) -> Drawn:
+        arrays: dict[str, Array] = {}
+        for number, teacher in enumerate(self._teachers):
+            units, known = teacher.judge(batch.terms)
+            arrays |= {f"units {number}": units, f"known {number}": known}
+        return Drawn(arrays)
+
+    def __call__(self, batch: Labels, embeddings: Embeddings, own: Own) -> Tensor:
+        total = torch.zeros_like(embeddings.vectors[0, 0, 0])
+        for number, teacher in enumerate(self._teachers):
+            units, known = own.arrays[f"units {number}"], own.arrays[f"known {number}"]
+            target = units @ units.transpose(1, 2)  # (a, n, n)
+            speaks = known[:, :, None] & known[:, None, :]
+            squares = ((embeddings.similarity - target).square() * speaks).sum((1, 2))
+            total = total + teacher.weight * (squares / speaks.sum((1, 2)).clamp(min=1)).mean()
+        return total
 
 
 class Teacher:
@@ -47,11 +80,11 @@ class Teacher:
             )
         if vectors is not None and vectors.ndim != 2:
             raise UsageError(f"a teacher has an array {vectors.shape}: expected (terms, width)")
-        self._weight, self._speaks = weight, speaks
+        self.weight, self._speaks = weight, speaks
         self._vectors, self._encode, self._text = vectors, encode, text
 
-    def judge(self, terms: Array) -> tuple[Array, Array, float]:
-        """Unit vectors (n, d) of the terms, for which (n,) it speaks, and its weight.
+    def judge(self, terms: Array) -> tuple[Array, Array]:
+        """Unit vectors (n, d) of the terms, and for which (n,) it speaks.
 
         The vectors of the others are zero. Similarities are left to the device that trains.
         """
@@ -60,7 +93,7 @@ class Teacher:
         units = self._units(terms[known] if known.any() else np.array([self._speaks.argmax()]))
         everything = np.zeros((len(terms), units.shape[1]), np.float32)
         everything[known] = units[: known.sum()]
-        return everything, known, self._weight
+        return everything, known
 
     def _units(self, terms: Array) -> Array:
         if self._vectors is not None:
@@ -75,7 +108,7 @@ class Teacher:
         return units
 
     def __str__(self) -> str:
-        return f"weight {self._weight:g} for {int(self._speaks.sum())} terms"
+        return f"weight {self.weight:g} for {int(self._speaks.sum())} terms"
 
 
 def open_teacher(spec: str, kg: KG, extra: Extra) -> Teacher:
@@ -92,16 +125,14 @@ def open_teacher(spec: str, kg: KG, extra: Extra) -> Teacher:
             f"--teacher {spec}: write PATH,weight=20,languages=en+fr with a weight above 0"
         )
     languages = None if listed is None else [language_tag(tag) for tag in listed.split("+")]
-    known = [languages is None or language_in(tag, languages) for tag in kg.languages]
-    of_graph = np.array(known, bool)[kg.terms.info[:, 0]]
-    speaks = np.concatenate([of_graph, extra.speaks(languages)])
+    speaks = spoken(kg, extra, languages)
     if not speaks.any():
         raise UsageError(
             f"--teacher {spec}: no term is of its languages. The graph has: "
             f"{', '.join(kg.languages)}"
         )
     if name.endswith(".npy"):
-        return Teacher(weight=weight, speaks=speaks, vectors=_vectors(Path(name)))
+        return Teacher(weight=weight, speaks=speaks, vectors=read_vectors(Path(name)))
     encode = _encoder(name)
 
     def text(number: int) -> str:
@@ -114,23 +145,11 @@ def open_teacher(spec: str, kg: KG, extra: Extra) -> Teacher:
 def _encoder(name: str) -> Encode:
     """Of an exported encoder, or of a model that computes where training does."""
     if exported(name) is None:
-        return load_encoder(name).eval().encode
+        return TransformerEncoder.load(name).to(device()).eval().encode
     try:
-        return load_exported(name).encode
+        return load_encoder(name).encode
     except ModuleNotFoundError as error:  # training alone does not need it
         raise MissingExtra(
             f"--teacher {name} is an exported encoder, which needs {error.name}. Install it with: "
             f"pip install {error.name}"
         ) from error
-
-
-def _vectors(path: Path) -> Array:
-    try:
-        vectors: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"cannot be read as vectors: {error}", file=path, remedy="Write it with numpy.save"
-        ) from error
-    if vectors.dtype.kind != "f":
-        raise InputError(f"holds {vectors.dtype}", file=path, remedy="Write it as floats")
-    return vectors

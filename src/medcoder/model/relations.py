@@ -2,7 +2,7 @@
 
 A form says what one relation's parameters are and how they move a head towards its tails. There
 are a steps side by side; the k heads of each are g groups of m, one relation a group, so `rows`
-has a * g entries.
+has a * g entries. The table of forms is `medcoder.model.RELATIONS`.
 """
 
 from __future__ import annotations
@@ -12,19 +12,6 @@ from typing import Protocol
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
-
-from medcoder.registry import Registry
-
-RELATIONS = Registry(
-    "relation",
-    {
-        "bilinear": "medcoder.model.relation:Bilinear",
-        "diagonal": "medcoder.model.relation:Diagonal",
-        "low-rank": "medcoder.model.relation:LowRank",
-        "translation": "medcoder.model.relation:Translation",
-    },
-    extras=dict.fromkeys(("bilinear", "diagonal", "low-rank", "translation"), "train"),
-)
 
 
 class Relation(Protocol):

@@ -1,29 +1,42 @@
-"""From files to a training run: what `medcoder train` and `torchrun -m medcoder.train` share."""
+"""From files to a training run, and what it will cost.
+
+`medcoder train` and `torchrun -m medcoder.train` share this.
+"""
 
 from __future__ import annotations
 
+import resource
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
+import torch
 
 from medcoder.errors import ArtefactError, InputError, UsageError
 from medcoder.kg import KG
 from medcoder.model.encoder import TransformerEncoder
+from medcoder.model.lazy_table import LazyTable
+from medcoder.progress import Progress
 from medcoder.text import language_in, language_tag
 from medcoder.train.config import TrainConfig
 from medcoder.train.extra import Extra, read_extra
+from medcoder.train.log import all_steps
 from medcoder.train.loop import train
-from medcoder.train.models import load_encoder
-from medcoder.train.nearest import Doing, accuracy, hard_negatives, read_queries
-from medcoder.train.processes import join, wait
-from medcoder.train.setup import check_options, check_relations
-from medcoder.train.teachers import Teacher, open_teacher
+from medcoder.train.nearest import accuracy, hard_negatives, read_queries
+from medcoder.train.objective import Objective, Sources
+from medcoder.train.objective.teacher import Teacher, open_teacher
+from medcoder.train.processes import device, join, wait
+from medcoder.train.sampler import check_relations, check_sampler_options, make_sampler
+from medcoder.train.state import new_state
+from medcoder.train.step import make_step, prepare, update
 from medcoder.train.tokens import TokenStore, tokenize_kg
 
 Array = npt.NDArray[Any]
+_MEASURED = 3  # updates of a plan
 MOST_UNKNOWN = 0.05  # share of unknown tokens that a language may have
 
 
@@ -38,9 +51,15 @@ class Run:
     extra: tuple[Array, Array] | None
     teachers: list[Teacher]
     queries: Extra | None = None
+    texts: Extra = field(default_factory=Extra)  # what `extra` was drawn from
 
-    def train(self, out: Path, *, doing: Doing | None = None, **options: Any) -> Path:
+    @cached_property
+    def objective(self) -> Objective:
+        return Objective(Sources(self.config, self.kg, self.encoder, self.teachers, self.texts))
+
+    def train(self, out: Path, *, doing: Progress | None = None, **options: Any) -> Path:
         """Train as `medcoder.train.train`; `doing` hears of what happens between steps."""
+        options.setdefault("objective", self.objective)
         options.setdefault("neighbours", hard_negatives(self.kg, doing))
         if self.queries is not None:
             options.setdefault("evaluate", accuracy(self.kg, self.queries, doing))
@@ -65,14 +84,16 @@ def open_run(
     extra: Path | None = None,
     teachers: Sequence[str] = (),
     evaluate: Path | None = None,
-    progress: Doing | None = None,
+    progress: Progress | None = None,
 ) -> Run:
     """Open graph and model, tokenise the terms (once, kept in `out`), check that they fit."""
-    check_options(config, join()[1], hard=True, extra=extra is not None)
+    check_sampler_options(config, join()[1], hard=True, extra=extra is not None)
     graph = KG.open(kg)
     check_relations(graph, config)
     _check_languages(graph, config)
-    encoder = load_encoder(init, pooling=config.pooling, max_length=config.max_length)
+    encoder = TransformerEncoder.load(
+        init, pooling=config.pooling, max_length=config.max_length
+    ).to(device())
     terms = read_extra(extra, graph) if extra else Extra()
     queries = read_queries(evaluate, graph) if evaluate else None
     store = _store(graph, encoder, out / "tokens", terms.texts, progress)
@@ -85,6 +106,7 @@ def open_run(
         terms.draws(len(graph.terms), config.sampler.languages) if extra else None,
         [open_teacher(spec, graph, terms) for spec in teachers],
         queries,
+        terms,
     )
 
 
@@ -128,7 +150,7 @@ def _store(
     encoder: TransformerEncoder,
     path: Path,
     extra: Sequence[str],
-    progress: Doing | None,
+    progress: Progress | None,
 ) -> TokenStore:
     tokenizer = getattr(encoder.tokenizer, "backend_tokenizer", None)
     if tokenizer is None:
@@ -151,4 +173,54 @@ def _store(
     return store
 
 
-__all__ = ["Run", "check_unknown", "open_run", "speaking"]
+def plan(run: Run) -> dict[str, float | str]:
+    """Steps, sizes, memory and time of a run. The encoder is changed by that."""
+    config = run.config
+    accumulation = config.optimiser.accumulation
+    total = all_steps(config)
+    rank, processes = join()
+    sampler = make_sampler(run.kg, config, run.extra, run.store)
+    state = new_state(run.kg, run.encoder.train(), config)
+    on_gpu = next(run.encoder.parameters()).is_cuda
+    step = make_step(run.encoder, state, run.objective, config)
+    tokens, seconds = 0, 0.0
+    prepared = prepare(
+        sampler,
+        run.store,
+        config,
+        range((_MEASURED + 1) * accumulation),
+        objective=run.objective,
+        rank=rank,
+        processes=processes,
+    )
+    for number, ready in enumerate(prepared):
+        begin = time.perf_counter()
+        step.run(ready.inputs)
+        update(state, ready, config, processes)
+        if on_gpu:
+            torch.cuda.synchronize()
+        if number:  # the first one warms up
+            seconds += time.perf_counter() - begin
+            tokens += sum(len(inputs.tokens) for inputs in ready.inputs)
+    measured = _MEASURED * accumulation
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    if on_gpu:
+        memory = torch.cuda.max_memory_allocated() / 1e9
+    values = state.table.values if isinstance(state.table, LazyTable) else state.table
+    return {
+        "device": torch.cuda.get_device_name()
+        if on_gpu
+        else f"cpu, {torch.get_num_threads()} threads",
+        "steps": total,
+        "updates": total // accumulation,
+        "terms_a_step": 2 * sampler.k + 2 * sampler.pairs,
+        "tokens_a_step": tokens * processes / measured,
+        "encoder_parameters": sum(p.numel() for p in run.encoder.parameters()),
+        "relation_parameters": 0 if values is None else values.numel(),
+        "memory_gb": memory,  # of one process
+        "seconds_a_step": seconds / measured,
+        "hours": seconds / measured * total / 3600,
+    }
+
+
+__all__ = ["Run", "check_unknown", "open_run", "plan", "speaking"]
