@@ -255,7 +255,7 @@ def test_no_strings_at_all(index, tmp_path):
 def test_bytes_that_are_no_text(index, tmp_path):
     content = "cold\nfever\ncaf\u00e9\n".encode() + b"ol\xe9\ncold\n"
     file = write(tmp_path / "latin.txt", content)
-    said = "row 4: byte 3 of the line is not UTF-8. Save it as UTF-8\n"
+    said = "row 4: byte 0xe9 is not UTF-8. Save it as UTF-8\n"
     for words, stdin, name in (["--file", file], None, file), ([], content, "standard input"):
         result = ask(index, "--json", *words, stdin=stdin, code=3)
         assert result.stderr == f"error: {name}, {said}"
@@ -622,12 +622,12 @@ def test_a_table_of_terms(index, tmp_path):
 @pytest.mark.parametrize(
     ("rows", "code", "said"),
     [
-        (b"term,concept\nheat,C0009443\nol\xe9,C0009443\n", 3, "row 3: not UTF-8"),
-        ("term,code\nheat,C0009443\n", 3, "row 1: it has the columns term, code"),
+        (b"term,concept\nheat,C0009443\nol\xe9,C0009443\n", 3, "row 3: byte 0xe9 is not UTF-8"),
+        ("term,code\nheat,C0009443\n", 3, "row 1: no such column: concept; there are: term, code"),
         ("term,concept\nheat\n", 3, "row 2: 1 fields, not 2"),
         ("term,concept\nheat,\n", 3, "row 2: no concept"),
         ("term,concept\n ,C0009443\n", 3, "row 2: no term"),
-        ('term,concept\n"heat,C0009443\n', 3, "broken CSV: unexpected end of data"),
+        ('term,concept\n"heat,C0009443\n', 3, "broken quotes: unexpected end of data"),
         ("term,concept\nheat,C0009443\nheat,C7\n", 2, "no concept 'C7' in the graph (term 2"),
         ("term,concept\n", 3, "it holds no terms"),
         ("", 3, "it holds no terms"),
@@ -906,7 +906,7 @@ def test_half_a_file_is_not_kept(model, tmp_path, name):
     before = write(tmp_path / "out" / name, "before")
     words = ("embed", "--model", model, "--file", file, "--out", before)
     refused(medcoder(*words), 2, f"{before} exists")
-    refused(medcoder(*words, "--overwrite"), 3, "row 2: byte 1 of the line is not UTF-8")
+    refused(medcoder(*words, "--overwrite"), 3, "row 2: byte 0xff is not UTF-8")
     assert (left_in(tmp_path / "out"), before.read_text()) == ([name], "before")
 
 

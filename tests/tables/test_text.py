@@ -15,7 +15,7 @@ from pyarrow import parquet
 from medcoder.errors import InputError, UsageError
 from medcoder.mapping.project.rows import Columns, Settings
 from medcoder.tables import TABLES, Reading, Row, open_table
-from medcoder.tables.write import safe
+from medcoder.tables.text import read_columns, read_rows
 
 ROWS = [("1", "fever"), ("2", 'a,b\n"c"; d\te'), ("3", ""), ("4", "かぜ é")]
 
@@ -239,11 +239,21 @@ def test_a_missing_column_lists_those_there_are(tmp_path):
         Columns.of(open_table(path), Settings(column="diagnosis"))
 
 
-@pytest.mark.parametrize("cell", ["=1+1", "+cmd", "-x", "@sum", "\tx", "\rx", "=", "-1+2"])
-def test_formulas_are_escaped(cell):
-    assert safe(cell) == "'" + cell
-
-
-@pytest.mark.parametrize("cell", ["", "-1", "+4.5", "-1e5", "a=b", "x@y", "'=1"])
-def test_other_cells_are_not(cell):
-    assert safe(cell) == cell
+def test_small_tables_with_and_without_quotes(tmp_path):
+    path = tmp_path / "t.tsv"
+    path.write_bytes('\ufeffa\tb\r\n"x\ty"\r\n\nu\u2028v\tw\rz\n'.encode())
+    assert list(read_rows(path, quoted=False)) == [
+        (1, ["a", "b"]), (2, ['"x', 'y"']), (3, []), (4, ["u\u2028v", "w\rz"]),
+    ]  # fmt: skip
+    assert read_columns(path, ["b"], optional=["c"]) == [('y"', ""), ("w\rz", "")]
+    with pytest.raises(InputError, match=r"row 1: no such column: bb; there are: a, b. Did you "):
+        read_columns(path, ["bb"])
+    path.write_bytes(b"a\n1\n\xff\n")
+    with pytest.raises(InputError, match=r"t\.tsv, row 3: byte 0xff is not UTF-8\. Save it "):
+        list(read_rows(path, quoted=False))
+    path.write_bytes(b'a,b\n"1\n2",3\nx,\xff\n')
+    with pytest.raises(InputError, match=r"row 3: byte 0xff is not UTF-8\. Save it as UTF-8"):
+        list(read_rows(path, quoted=True))
+    for wrong in (tmp_path, tmp_path / "none.tsv"):
+        with pytest.raises(InputError, match=r"Is a directory|does not exist"):
+            list(read_rows(wrong, quoted=False))

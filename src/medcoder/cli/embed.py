@@ -137,7 +137,8 @@ def _npy(file: Path, width: int) -> Iterator[Write]:
 def _parquet(file: Path, width: int) -> Iterator[Write]:
     """Columns text and vector."""
     import pyarrow as pa
-    from pyarrow import parquet
+
+    from medcoder.tables.parquet import open_writer
 
     schema = pa.schema({"text": pa.string(), "vector": pa.list_(pa.float32(), width)})
 
@@ -146,7 +147,7 @@ def _parquet(file: Path, width: int) -> Iterator[Write]:
         column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), width)
         writer.write_table(pa.table([pa.array(sound, pa.string()), column], schema=schema))
 
-    with parquet.ParquetWriter(file, schema) as writer:
+    with open_writer(file, schema) as writer:
         yield write
 
 

@@ -57,12 +57,9 @@ def _batches(stream: Any, name: str, report: Callable[[int], None]) -> Iterator[
                 except UnicodeDecodeError as error:
                     if batch:  # good lines before a bad one are not lost
                         yield batch
-                    raise InputError(
-                        f"byte {error.start + 1:,} of the line is not UTF-8",
-                        file=name,
-                        row=row,
-                        remedy="Save it as UTF-8",
-                    ) from error
+                    from medcoder.tables.text import bad_byte
+
+                    raise bad_byte(error.object[error.start], file=name, row=row) from error
             yield batch
             report(done)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from medcoder.artefact import create
 from medcoder.kg import KG
 from medcoder.progress import Progress, silent
+from medcoder.tables.parquet import from_rows, open_writer, write_rows
 from medcoder.types import EDGES, FLAGS, TERMS, TYPES, XREFS
 
 KIND = "Parquet export"
@@ -44,9 +44,8 @@ def export_parquet(
 
 def _write_vocabularies(kg: KG, folder: Path) -> int:
     # Ids that were merged into others are kept under a vocabulary without a name.
-    table = _table([entry for entry in kg.vocabularies if entry.name], VOCABULARIES)
-    pq.write_table(table, folder / "vocabularies.parquet")
-    return int(table.num_rows)
+    named = [entry for entry in kg.vocabularies if entry.name]
+    return write_rows(folder / "vocabularies.parquet", named, VOCABULARIES)
 
 
 def _write_concepts(kg: KG, folder: Path, report: Progress) -> dict[str, int]:
@@ -54,7 +53,7 @@ def _write_concepts(kg: KG, folder: Path, report: Progress) -> dict[str, int]:
     rows = dict.fromkeys((f"{name}.parquet" for name in parts), 0)
     with contextlib.ExitStack() as files:
         writers = {
-            name: files.enter_context(pq.ParquetWriter(folder / f"{name}.parquet", schema))
+            name: files.enter_context(open_writer(folder / f"{name}.parquet", schema))
             for name, schema in parts.items()
         }
         for start in range(0, len(kg), _CONCEPTS):
@@ -66,7 +65,7 @@ def _write_concepts(kg: KG, folder: Path, report: Progress) -> dict[str, int]:
                 ("xrefs", _xrefs(kg, ids)),
                 ("flags", ((c, flag) for c in ids for flag in kg.flags_of(c))),
             ):
-                table = _table(list(entries), parts[name])
+                table = from_rows(entries, parts[name])
                 writers[name].write_table(table)
                 rows[f"{name}.parquet"] += table.num_rows
             report("writing concepts", stop, len(kg))
@@ -89,7 +88,7 @@ def _xrefs(kg: KG, ids: list[str]) -> Iterator[tuple[str, ...]]:
 
 def _write_edges(kg: KG, folder: Path, report: Progress) -> int:
     labels = pa.array(kg.relations, pa.string())
-    with pq.ParquetWriter(folder / "relations.parquet", EDGES) as writer:
+    with open_writer(folder / "relations.parquet", EDGES) as writer:
         for start in range(0, len(kg.edges), _EDGES):
             triples = kg.triples(slice(start, start + _EDGES))
             ends, place = np.unique(
@@ -105,11 +104,3 @@ def _write_edges(kg: KG, folder: Path, report: Progress) -> int:
             writer.write_table(pa.table(columns, schema=EDGES))
             report("writing relations", min(start + _EDGES, len(kg.edges)), len(kg.edges))
     return len(kg.edges)
-
-
-def _table(rows: list[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
-    columns = zip(*rows, strict=True) if rows else ([] for _ in schema)
-    return pa.table(
-        [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)],
-        schema=schema,
-    )

@@ -8,8 +8,6 @@ changes.
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 import os
 from collections import defaultdict
 from collections.abc import Iterable
@@ -25,6 +23,7 @@ from medcoder.errors import InputError, MedcoderError, UsageError
 from medcoder.files import locked, replacing, write_text
 from medcoder.kg import KG
 from medcoder.normalize.grams import Grams, grams
+from medcoder.tables.text import check_columns, read_rows, read_text
 from medcoder.text import clean, fold, language_tag
 from medcoder.types import Encoder
 
@@ -52,26 +51,17 @@ def overlay_file(index: Path) -> Path:
 
 def read_terms(file: Path) -> list[CustomTerm]:
     """The rows of a table of custom terms; none if there is no file."""
-    try:
-        stored = file.read_bytes()
-    except FileNotFoundError:
+    if not file.exists():
         return []
-    try:
-        content = stored.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = stored.count(b"\n", 0, error.start) + 1
-        raise InputError("not UTF-8", file=file, row=line, remedy="Save it as UTF-8") from error
-    rows = _rows(content, file)
+    quoted = "\t" not in read_text(file).partition("\n")[0]
+    rows = list(read_rows(file, quoted=quoted))
     if not rows:
         return []
-    header = [name.strip().lower() for name in rows[0]]
-    if not {"term", "concept"} <= set(header):
-        raise InputError(
-            f"it has the columns {', '.join(header)}", file=file, row=1,
-            remedy="It needs the columns term and concept, and may have language",
-        )  # fmt: skip
+    header = [name.strip().lower() for name in rows[0][1]]
+    remedy = "It needs the columns term and concept, and may have language"
+    check_columns(("term", "concept"), header, file=file, remedy=remedy)
     terms = []
-    for number, row in enumerate(rows[1:], 2):
+    for number, row in rows[1:]:
         if not any(field.strip() for field in row):
             continue
         if len(row) != len(header):
@@ -86,20 +76,6 @@ def read_terms(file: Path) -> list[CustomTerm]:
             raise InputError(f"no {missing}", file=file, row=number, remedy="Fill it in")
         terms.append(CustomTerm(term, concept, language_tag(fields.get("language") or "")))
     return terms
-
-
-def _rows(content: str, file: Path) -> list[list[str]]:
-    """Fields of a TSV, which has no quoting, or of a CSV."""
-    if "\t" in content.partition("\n")[0]:
-        return [line.removesuffix("\r").split("\t") for line in content.split("\n")]
-    reader = csv.reader(io.StringIO(content, newline=""), strict=True)
-    try:
-        return list(reader)
-    except csv.Error as error:
-        raise InputError(
-            f"broken CSV: {error}", file=file, row=reader.line_num,
-            remedy="Close every quote and double those inside a quoted field",
-        ) from error  # fmt: skip
 
 
 def write_terms(file: Path, terms: Iterable[CustomTerm]) -> None:

@@ -1,0 +1,158 @@
+"""What is written is read back as it was, by our readers and by those of others."""
+
+import io
+
+import openpyxl
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import csv as arrow_csv
+
+from medcoder.tables import Reading, open_table
+from medcoder.tables.parquet import from_rows, open_writer, read_column, write_rows
+from medcoder.tables.text import Records
+from medcoder.tables.write import Guard, TextWriter, plain, safe
+from medcoder.tables.xlsx import SheetWriter
+
+# Control characters, quotes, delimiters and spaces at the ends are as likely as letters.
+FIELDS = st.text(
+    st.one_of(
+        st.sampled_from(list(" \",;|\t\r\n'=\x00\x01\x1f\x7f\x85\u2028\ufeff")),
+        st.characters(codec="utf-8"),
+    ),
+    max_size=6,
+)
+PAIRS = st.lists(st.tuples(FIELDS, FIELDS), max_size=6)
+SCHEMA = pa.schema({"a": pa.string(), "b": pa.string()})
+
+
+def written(rows, **options):
+    stream = io.StringIO(newline="")
+    TextWriter(stream, **options).rows(rows)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+@pytest.mark.parametrize("ending", [".csv", ".tsv"])
+@given(rows=PAIRS)
+def test_text_round_trips(tmp_path_factory, ending, line_end, rows):
+    path = tmp_path_factory.mktemp("t") / f"t{ending}"
+    delimiter = "\t" if ending == ".tsv" else ","
+    text = written([("a", "b"), *rows], delimiter=delimiter, line_end=line_end)
+    path.write_bytes(text.encode())
+    table = open_table(path)
+    assert (table.header, [row.fields for row in table.rows()]) == (("a", "b"), rows)
+    assert [tuple(fields) for _, fields in Records(path, delimiter=delimiter)][1:] == rows
+
+
+@given(st.lists(FIELDS, max_size=5))
+def test_rows_of_one_field_round_trip(tmp_path_factory, texts):
+    path = tmp_path_factory.mktemp("t") / "t.csv"
+    path.write_bytes(written([["a"], *([text] for text in texts)]).encode())
+    assert [row.fields[0] for row in open_table(path).rows()] == texts
+
+
+# The readers of others stop at NUL or take a carriage return for a line feed in places.
+OTHERS = st.text(
+    st.one_of(st.sampled_from(list(' ",\t\n=é')), st.characters(codec="ascii", min_codepoint=32)),
+    max_size=6,
+)
+
+
+@given(st.lists(st.tuples(OTHERS, OTHERS), min_size=1, max_size=6))
+def test_other_programs_read_the_same(rows):
+    data = written([("a", "b"), *rows]).encode()
+    frame = pd.read_csv(io.BytesIO(data), dtype=str, keep_default_na=False, skip_blank_lines=False)
+    assert list(frame.itertuples(index=False, name=None)) == rows
+    frame = pl.read_csv(data, infer_schema=False, empty_string_is_null=False)
+    assert frame.rows() == rows
+    table = arrow_csv.read_csv(
+        io.BytesIO(data),
+        parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
+        convert_options=arrow_csv.ConvertOptions(
+            column_types=SCHEMA, strings_can_be_null=False, quoted_strings_can_be_null=False
+        ),
+    )
+    assert [tuple(row.values()) for row in table.to_pylist()] == rows
+
+
+@pytest.mark.parametrize(
+    ("field", "line"),
+    [
+        ("a b", "a b"), ("a,b", '"a,b"'), ('a"b', '"a""b"'), ("a\rb", '"a\rb"'),
+        ("a\nb", '"a\nb"'), (" a", '" a"'), ("a ", '"a "'), ("", '""'), ("a\tb", "a\tb"),
+    ],
+)  # fmt: skip
+def test_what_is_quoted(field, line):
+    assert written([[field]]) == line + "\n"
+    assert written([["\ufeffx"]]) == '"\ufeffx"\n'  # readers would take the mark away
+    assert written([["x", field]]) == f"x,{line if field else ''}\n"
+
+
+@given(PAIRS)
+def test_workbooks_round_trip_but_for_what_they_cannot_hold(tmp_path_factory, rows):
+    path = tmp_path_factory.mktemp("t") / "t.xlsx"
+    writer = SheetWriter(("a", "b"), title="t", guard=Guard())
+    for row in rows:
+        writer.row(row)
+    writer.save(path)
+    kept = [tuple(map(_in_a_workbook, row)) for row in rows]
+    while kept and not any(kept[-1]):
+        kept.pop()
+    table = open_table(path)
+    assert table.header == ("a", "b")
+    assert [tuple(map(plain, row.fields)) for row in table.rows()] == kept
+
+
+def _in_a_workbook(text):
+    """Without control characters; XML has line feeds only."""
+    text = "".join(char for char in text if char >= " " or char in "\t\r\n")
+    guarded = Guard()(text)
+    return plain(guarded.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def test_a_workbook_tells_what_it_changed(tmp_path, monkeypatch):
+    monkeypatch.setattr("medcoder.tables.xlsx.ROWS", 3)
+    writer = SheetWriter(["a"], title="t", guard=safe, instead="?", frozen=True)
+    for text in ("=1+1", "a\x01b", "x" * 40_000, 1.5):
+        writer.row([text])
+    writer.save(tmp_path / "t.xlsx")
+    assert (writer.sheets, writer.cut, writer.cleaned) == (2, 1, 1)
+    book = openpyxl.load_workbook(tmp_path / "t.xlsx")
+    assert [[cell.value for cell in column] for sheet in book for column in sheet.columns] == [
+        ["a", "'=1+1", "a?b"], ["a", "x" * 32_767, 1.5],
+    ]  # fmt: skip
+    assert (book.sheetnames, book["t 2"].freeze_panes) == (["t", "t 2"], "A2")
+
+
+@given(PAIRS)
+def test_parquet_round_trips(tmp_path_factory, rows):
+    path = tmp_path_factory.mktemp("t") / "t.parquet"
+    assert write_rows(path, rows, SCHEMA) == len(rows)
+    assert [row.fields for row in open_table(path).rows()] == rows
+    with open_writer(path, SCHEMA) as writer:
+        for row in rows:
+            writer.write_table(from_rows([row], SCHEMA))
+    assert [row.fields for row in open_table(path, Reading()).rows()] == rows
+    assert list(read_column(path, "b")) == [b for _, b in rows]
+
+
+@given(FIELDS)
+def test_a_guarded_cell_is_no_formula_and_has_its_text_back(text):
+    guard = Guard()
+    assert plain(guard(text)) == text
+    assert safe(guard(text)) == guard(text)
+    assert guard.changed in (0, 3)
+
+
+@pytest.mark.parametrize("cell", ["=1+1", "+cmd", "-x", "@sum", "\tx", "\rx", "=", "-1+2"])
+def test_formulas_are_escaped(cell):
+    assert safe(cell) == "'" + cell
+
+
+@pytest.mark.parametrize("cell", ["", "-1", "+4.5", "-1e5", "a=b", "x@y", "'=1"])
+def test_other_cells_are_not(cell):
+    assert safe(cell) == cell
