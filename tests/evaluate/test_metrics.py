@@ -1,6 +1,7 @@
 """Measures against naive loops, cases worked by hand and scipy."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from medcoder.errors import MissingExtra
 from medcoder.evaluate.metrics import (
     discounts,
     hits_at,
@@ -135,6 +137,12 @@ def test_the_interval_of_spearman_is_over_pairs():
     found = spearman(left, right, resamples=50, seed=7)
     assert found.low == pytest.approx(np.quantile(naive, 0.025))
     assert found.high == pytest.approx(np.quantile(naive, 0.975))
+
+
+def test_without_scipy_an_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy.stats", None)
+    with pytest.raises(MissingExtra, match=r"medcoder\[eval\]"):
+        spearman([1, 2], [2, 1])
 
 
 def test_a_constant_correlates_with_nothing():

@@ -47,6 +47,15 @@ def triplets(count, seed):
 TRAIN, TEST = triplets(60, 1), triplets(30, 2)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """Models this small are slower on several, and much slower on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture
 def word(tmp_path):
     rng = np.random.default_rng(0)

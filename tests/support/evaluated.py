@@ -1,11 +1,12 @@
 """Systems and tables for tests of the evaluation room."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from medcoder.evaluate import Ranked, Score, Vectors
+from medcoder.evaluate import BENCHES, Context, Ranked, Score, Vectors
 
 
 class Letters:
@@ -76,3 +77,24 @@ def score(
         "settings": {},
     }
     return Score(embedding=embedding, kind=kind, value=value, **fields | changes)
+
+
+ANY = Context(pinned=False, resamples=20)
+
+
+def bench(name):
+    return BENCHES.load(name)
+
+
+def figures(result):
+    return {(found.split, found.metric): found for found in result.figures}
+
+
+def values(result):
+    return {key: found.value for key, found in figures(result).items()}
+
+
+def said(path):
+    """All words of an SVG."""
+    text = path.read_text(encoding="utf-8")
+    return [re.sub("<[^>]*>", "", found) for found in re.findall(r"<text.*?</text>", text, re.S)]

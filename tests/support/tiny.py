@@ -86,3 +86,10 @@ def tokenizer(words=VOCABULARY):
     """The same, as transformers wraps it."""
     names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token"), SPECIAL, strict=True))
     return PreTrainedTokenizerFast(tokenizer_object=word_pieces(words), **names)
+
+
+def checkpoint(path, model):
+    """A folder with a model and its tokenizer, as Hugging Face has it."""
+    model.save_pretrained(path)
+    tokenizer().save_pretrained(path)
+    return path

@@ -1,17 +1,24 @@
 """Runs: what they write, what they keep, what makes them run again."""
 
-import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from medcoder.errors import InputError, UsageError
-from medcoder.evaluate import Prediction, add_scores, bench_runs, read_scores
-from medcoder.evaluate.bench_runs import Seen, run_benches
-from medcoder.evaluate.results import predictions_file, read_predictions, write_predictions
-from support.evaluated import First, Letters, linking_data, write_table
+from medcoder.errors import InputError, UnknownName, UsageError
+from medcoder.evaluate import (
+    BENCHES,
+    Outcome,
+    Seen,
+    bench_runs,
+    choose_benches,
+    describe_bench,
+    read_scores,
+    run_benches,
+)
+from medcoder.evaluate.plots import draw_figures
+from medcoder.evaluate.report import run_report
+from medcoder.evaluate.results import predictions_file, read_predictions
+from support.evaluated import First, Letters, linking_data, score, write_table
 
 
 @pytest.fixture
@@ -182,61 +189,63 @@ def test_a_run_is_the_same_every_time(data, tmp_path):
     assert plain == [replace(score, seconds=0.0, made="") for score in second]
 
 
-# Files
+def test_seen_terms_of_parquet(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"term": ["Café", None], "lang": ["fr", "fr"]}), tmp_path / "t.parquet")
+    pq.write_table(pa.table({"name": ["a"]}), tmp_path / "u.parquet")
+    seen = Seen([tmp_path / "t.parquet"])
+    assert seen("cafe")
+    assert not seen("tea")
+    with pytest.raises(InputError, match="no column 'term'; there are: name"):
+        Seen([tmp_path / "u.parquet"])
+    with pytest.raises(InputError, match="no such graph or table"):
+        Seen([tmp_path / "none.kg"])
+    with pytest.raises(InputError, match="not a graph"):
+        Seen([tmp_path])
 
 
-def score(data, tmp_path, **changes):
-    return replace(go(data, tmp_path / "made")[0].scores[0], **changes)
+def test_benches_are_chosen_by_name_by_option_or_by_their_data(data):
+    assert choose_benches(["mcsm", "cadec", "mcsm"], data) == ["mcsm", "cadec"]
+    assert choose_benches([], data) == ["cadec", "mcsm"]
+    assert choose_benches([], data, {"queries": "q.tsv"}) == ["custom"]
+    with pytest.raises(UnknownName, match="did you mean 'cadec'"):
+        choose_benches(["cadc"], data)
+    with pytest.raises(InputError, match="no data of any bench"):
+        choose_benches([], data / "cadec")
 
 
-def test_scores_of_a_bench_are_replaced_as_a_whole(data, tmp_path):
-    one = score(data, tmp_path)
-    file = tmp_path / "s" / "scores.jsonl"
-    add_scores(file, [one, replace(one, split="old"), replace(one, bench="mcsm")])
-    add_scores(file, [replace(one, value=0.75)])
-    assert [(each.bench, each.split, each.value) for each in read_scores(file)] == [
-        ("mcsm", "all", 0.5), ("cadec", "all", 0.75)
-    ]  # fmt: skip
-    assert [entry.name for entry in file.parent.iterdir() if entry.suffix == ".jsonl"] == [
-        "scores.jsonl"
-    ]
+OUTSIDE = """
+from medcoder.evaluate import Card, Figure, Metric, Result
+from medcoder.evaluate.benches.task import Task
+
+class Lengths(Task):
+    def run(self, system, data, context):
+        return Result([Figure("all", "grams", 0.25, 0.125, 0.5, 3)])
+
+BENCH = Lengths(
+    Card(name="lengths", title="Lengths", about="", origin="", licence="", files=(),
+         metrics=(Metric("grams", scale=1000, unit="g"),))
+)
+"""
 
 
-def test_a_bad_line_of_scores(tmp_path):
-    file = tmp_path / "scores.jsonl"
-    file.write_text('\n{"embedding": "x"}\n', encoding="utf-8")
-    with pytest.raises(InputError, match=r"scores\.jsonl, row 2: it is not a line of scores"):
-        read_scores(file)
-    assert read_scores(tmp_path / "none") == []
+def test_a_bench_from_outside_is_one_file_and_one_line(tmp_path, monkeypatch):
+    (tmp_path / "outside_bench.py").write_text(OUTSIDE, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(BENCHES._entries, "lengths", "outside_bench:BENCH")
+    assert describe_bench("lengths")["metrics"] == ["grams"]
+    [outcome] = go(tmp_path, tmp_path / "out", benches=("lengths",))
+    assert outcome.state == "done"
+    assert outcome.headline == ["grams 250.00 (125.0 to 500.0)"]
+    assert "lengths: other figures" in run_report(tmp_path / "out")
+    assert list(draw_figures(tmp_path / "out", tmp_path / "figures")) == []
 
 
-TEXTS = st.text(alphabet=st.characters(codec="utf-8"), max_size=6)
-PREDICTIONS = st.builds(
-    Prediction,
-    query=TEXTS, language=TEXTS, split=TEXTS, gold=TEXTS, gold_names=TEXTS,
-    concepts=st.lists(TEXTS, max_size=2).map(tuple), names=st.lists(TEXTS, max_size=2).map(tuple),
-    scores=st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=2).map(tuple),
-    seen=st.booleans(),
-)  # fmt: skip
-
-
-@given(st.lists(PREDICTIONS, max_size=4))
-def test_predictions_come_back_as_they_were(tmp_path_factory, predictions):
-    file = tmp_path_factory.getbasetemp() / "predictions" / "x.jsonl"
-    write_predictions(file, predictions)
-    assert read_predictions(file) == predictions
-
-
-def test_names_that_are_no_file_names(tmp_path):
-    file = predictions_file(tmp_path, "../a/b: c?", "cadec")
-    assert file.relative_to(tmp_path).parts == ("predictions", "_a_b_ c_", "cadec.jsonl")
-    assert predictions_file(tmp_path, "..", "cadec").parent.name == "_"
-
-
-def test_bad_predictions(tmp_path):
-    file = tmp_path / "x.jsonl"
-    with pytest.raises(InputError, match="no predictions"):
-        read_predictions(file)
-    file.write_text(json.dumps({"query": "a"}) + "\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"x\.jsonl, row 1: it is not a prediction"):
-        read_predictions(file)
+def test_the_headline_is_of_the_whole_set_or_of_each_part(data, tmp_path):
+    linking, types = go(data, tmp_path / "out", benches=("cadec", "mcsm"), resamples=0)
+    assert linking.headline == ["acc@1 50.00 (50.0 to 50.0)", "acc@3 100.00 (100.0 to 100.0)"]
+    assert types.headline == ["T mcsm 1.00 (1.0 to 1.0)"]
+    counted = Outcome("m", "cases", "done", [score("m", 13, metric="hits", n=15, bench="cases")])
+    assert counted.headline == ["hits 13 of 15"]
