@@ -45,7 +45,7 @@ def test_attributes_of_an_open_graph(toy_kg):
 
 
 def test_options_are_named():
-    for method in (KG.neighbours, KG.find_code, medcoder.kg.build):
+    for method in (KG.neighbours, KG.find_code, medcoder.build_kg):
         kinds = [parameter.kind for parameter in inspect.signature(method).parameters.values()]
         assert inspect.Parameter.KEYWORD_ONLY in kinds
 

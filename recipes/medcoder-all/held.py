@@ -18,7 +18,8 @@ import numpy as np
 import polars as pl
 from ask import english_names, preferred
 
-from medcoder.encode import exported, load_encoder
+from medcoder.encode import exported
+from medcoder.model.load import load_encoder
 from medcoder.text import fold
 from medcoder.train.processes import device
 from tables import read

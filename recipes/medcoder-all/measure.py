@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from medcoder.encode import exported, load_encoder
+from medcoder.encode import exported
+from medcoder.model.load import load_encoder
 from medcoder.text import fold
 from medcoder.train.processes import device
 from tables import read

@@ -8,11 +8,11 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from medcoder.bundled.graph import bundled_kg as bundled_kg
-    from medcoder.encode import load_encoder as load_encoder
     from medcoder.kg import KG as KG
     from medcoder.kg.build import build_kg as build_kg
     from medcoder.kg.sources import open_source as open_source
     from medcoder.mapping import map_table as map_table
+    from medcoder.model.load import load_encoder as load_encoder
     from medcoder.normalize import Normalizer as Normalizer
 
 # Imported when first used, so that each part needs only its own dependencies.
@@ -21,7 +21,7 @@ _HOMES = {
     "Normalizer": "medcoder.normalize",
     "build_kg": "medcoder.kg.build",
     "bundled_kg": "medcoder.bundled.graph",
-    "load_encoder": "medcoder.encode",
+    "load_encoder": "medcoder.model.load",
     "map_table": "medcoder.mapping",
     "open_source": "medcoder.kg.sources",
 }

@@ -68,7 +68,8 @@ def index_place(path: Path | None) -> Path:
 def opened_encoder(model: str | None) -> Encoder:
     """An encoder by the name or the folder of its model; without one, the shipped one."""
     from medcoder.bundled.models import bundled_model
-    from medcoder.encode import exported, load_encoder
+    from medcoder.encode import exported
+    from medcoder.model.load import load_encoder
 
     folder = bundled_model() if model is None else parse.place(Path(model))
     if exported(folder) is None:

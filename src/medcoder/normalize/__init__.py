@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from medcoder.encode import load_encoder
+from medcoder.encode import load_exported
 from medcoder.errors import ArtefactError, UsageError
 from medcoder.index import open_index
 from medcoder.kg import KG
@@ -96,7 +96,7 @@ class Normalizer:
     def encoder(self) -> Encoder:
         """Loaded when first used: exact matches need none."""
         if self._encoder is None:
-            encoder = load_encoder(self.path / ENCODER)
+            encoder = load_exported(self.path / ENCODER)
             if encoder.fingerprint != self._vectors.encoder:
                 raise ArtefactError(
                     f"{self.path} holds vectors of another model than its own. Build it again"

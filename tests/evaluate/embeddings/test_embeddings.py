@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from medcoder.encode import load_encoder
 from medcoder.errors import ArtefactError, UnknownName, UsageError
 from medcoder.evaluate import EMBEDDINGS
 from medcoder.evaluate.embeddings import Spec, load, parse
+from medcoder.model.load import load_encoder
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import numpy as np
 
 from medcoder.artefact import META
 from medcoder.bundled.models import bundled_models
-from medcoder.encode import exported, load_encoder
+from medcoder.encode import exported, load_exported
 from medcoder.errors import ArtefactError
 from medcoder.evaluate.protocols import Kind, Vectors
 from medcoder.types import Encoder
@@ -52,7 +52,7 @@ def load(target: str, *, name: str | None = None, threads: int | None = None) ->
             f"{target} is not an exported encoder: it has no {META}. "
             f"Shipped are: {known}. Make one with medcoder export"
         )
-    encoder = load_encoder(target, threads=threads)
+    encoder = load_exported(target, threads=threads)
     meta = json.loads((place / META).read_text(encoding="utf-8"))
     return ExportedEmbedding(
         encoder,
