@@ -214,7 +214,7 @@ def test_old_results_are_told_and_written_again(made):
 
 def test_mistakes(ward, index, tmp_path):
     for words, code, message in (
-        ([ward, "--column", "txt"], 3, "no column is called 'txt'. Did you mean 'text'"),
+        ([ward, "--column", "txt"], 3, "no such column: txt; there are: "),
         ([ward, "--column", "text", "--context", "kind"], 2, "write COL=ROLE"),
         ([ward, "--column", "text", "--context", "kind=unit"], 2, "a column can be type"),
         ([ward, "--column", "text", "--vocabularies", "X"], 2, "no vocabulary 'X'"),

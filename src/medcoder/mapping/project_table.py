@@ -7,9 +7,7 @@ project with the report; what people decide later makes them old.
 from __future__ import annotations
 
 import contextlib
-import csv
 import json
-import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +27,7 @@ from medcoder.mapping.project.store import Project
 from medcoder.mapping.report import write_report
 from medcoder.progress import Progress
 from medcoder.tables import Row, Table, file_fingerprint, open_table
-from medcoder.tables.write import safe
+from medcoder.tables.write import TextWriter, safe
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,8 +37,6 @@ Cells = tuple[Value, ...]
 _BATCH = 5000  # rows at a time
 _NAME = "mapped"
 _TYPED = ("frame", "parquet", "xlsx")  # formats with more than text in their cells
-_LONGEST = 32_767  # characters of a cell of a workbook
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
 class ProjectTable:
@@ -246,11 +242,11 @@ def _write_table(project: Project, table: Table, progress: Progress | None = Non
 def _write_text(project: Project, table: Any, added: Sequence[Column], path: Path) -> Iterator[int]:
     encoding = "utf-8-sig" if table.marked else "utf-8"
     with path.open("w", encoding=encoding, newline="") as out:
-        writer = csv.writer(out, delimiter=table.delimiter, lineterminator="\n")
-        writer.writerow([safe(name) for name in _names(table, added)])
+        writer = TextWriter(out, delimiter=table.delimiter)
+        writer.row([safe(name) for name in _names(table, added)])
         rows, done = _stream(project, added), 0
         while batch := list(islice(rows, _BATCH)):
-            writer.writerows(
+            writer.rows(
                 [safe(field) for field in fields] + [_text(cell) for cell in cells]
                 for fields, cells in batch
             )
@@ -259,34 +255,33 @@ def _write_text(project: Project, table: Any, added: Sequence[Column], path: Pat
 
 
 def _write_xlsx(project: Project, table: Any, added: Sequence[Column], path: Path) -> Iterator[int]:
-    from openpyxl import Workbook
+    from medcoder.tables.xlsx import SheetWriter
 
-    book = Workbook(write_only=True)
-    sheet = book.create_sheet(_NAME)
+    header = _names(table, added)
+    writer = SheetWriter(header, title=_NAME, guard=safe, instead="\ufffd")
     width = len(table.header)
     originals = table.cells()
     next(originals)
-    sheet.append([_cell(name) for name in _names(table, added)])
     done = 0
     for (fields, cells), original in zip(_stream(project, added), originals, strict=True):
         kept = [*original[:width], *[None] * (width - len(original))]
         if len(original) > width and any(cell is not None for cell in original[width:]):
             kept = list(fields)  # a broken row: its last field took what was too much
-        sheet.append([_cell(cell) for cell in (*kept, *cells)])
+        writer.row((*kept, *cells))
         done += 1
         if done % _BATCH == 0:
             yield done
-    book.save(path)
+    writer.save(path)
     yield done
 
 
 def _write_parquet(
     project: Project, table: Any, added: Sequence[Column], path: Path
 ) -> Iterator[int]:
-    from pyarrow import parquet
+    from medcoder.tables.parquet import open_writer
 
     schema, done = _schema(table, added), 0
-    with parquet.ParquetWriter(path, schema) as writer:
+    with open_writer(path, schema) as writer:
         for batch in _batches(project, table, added, schema):
             writer.write_batch(batch)
             done += batch.num_rows
@@ -316,8 +311,3 @@ def _schema(table: Any, added: Sequence[Column]) -> pa.Schema:
 
 def _text(cell: Value) -> str:
     return safe(cell) if isinstance(cell, str) else "" if cell is None else f"{cell:g}"
-
-
-def _cell(value: Any) -> Any:
-    """A workbook takes neither control characters nor very long texts."""
-    return safe(_CONTROL.sub("\ufffd", value))[:_LONGEST] if isinstance(value, str) else value

@@ -11,8 +11,7 @@ from fhir.resources.R4B.conceptmap import ConceptMap, ConceptMapGroupElementTarg
 
 from medcoder.errors import InputError, UnknownName, UsageError
 from medcoder.mapping.formats import FORMATS, export
-from medcoder.mapping.formats import table as table_formats
-from medcoder.mapping.formats.notes import Cells, plain
+from medcoder.mapping.formats.notes import Cells
 from medcoder.mapping.formats.sssom import COLUMNS, TAKEN_FOR_EMPTY
 from medcoder.mapping.formats.systems import (
     EQUIVALENCE_WORDS,
@@ -24,6 +23,7 @@ from medcoder.mapping.formats.systems import (
 )
 from medcoder.mapping.formats.usagi import read as read_usagi
 from medcoder.mapping.project.records import EQUIVALENCES, Target
+from medcoder.tables.write import plain
 from medcoder.types import Code
 from support.mapped import (
     CONCEPT,
@@ -183,8 +183,8 @@ def test_xlsx_has_the_rows_of_csv(project, tmp_path):
 
 
 def test_what_a_workbook_cannot_hold_is_said(tmp_path, monkeypatch):
-    monkeypatch.setattr(table_formats, "ROWS", 3)
-    monkeypatch.setattr(table_formats, "LONGEST", 20)
+    monkeypatch.setattr("medcoder.tables.xlsx.ROWS", 3)
+    monkeypatch.setattr("medcoder.tables.xlsx.LONGEST", 20)
     rows = [("1", "x" * 30, "1", "", ""), ("2", "fever", "1", "", "a\x01b"), ROWS[0]]
     with make(tmp_path, rows=rows) as made:
         notes = export(made, "xlsx", tmp_path / "x.xlsx")

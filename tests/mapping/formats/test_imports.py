@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from medcoder.errors import InputError, UnknownName, UsageError
 from medcoder.mapping.formats import export, format_names, load
 from medcoder.mapping.formats.imported import NOT_CHECKED, NOT_FOUND
-from medcoder.mapping.formats.notes import plain
 from medcoder.mapping.formats.usagi import quoted
 from medcoder.mapping.formats.usagi import read as read_usagi
 from medcoder.mapping.project.records import Decision
+from medcoder.tables.write import plain
 from medcoder.types import Code
 from support.mapped import (
     ROWS,
@@ -256,7 +256,7 @@ def test_context_chooses_between_terms_with_one_text(tmp_path, fresh):
         ([], "the file is empty"),
         (
             ["a,b"],
-            "row 1: no column sourceCode, sourceName, mappingStatus, conceptId; there are: a",
+            "row 1: no such column: sourceCode, sourceName, mappingStatus, conceptId; there are: a",
         ),
         ([USAGI, "A1,heart"], "row 2: 2 fields, where the header has 17"),
         ([USAGI, 'A1,"heart'], "row 2: a quote is not closed"),
@@ -312,7 +312,7 @@ def test_a_file_of_others(tmp_path, fresh):
         ([], "there is no table"),
         (["#a: [", SSSOM], "row 1: the metadata is no YAML"),
         (["#- a", SSSOM], "row 1: the metadata is no list of names and values"),
-        (["#a: b", "subject_id\tobject_id"], "row 2: no column predicate_id, mapping_justificati"),
+        (["#a: b", "subject_id\tobject_id"], "row 2: no such column: predicate_id, mapping_justi"),
         (["#a: b", SSSOM, "x:1\ty"], "row 3: 2 fields, where the header has 5"),
         (["#a: b", SSSOM, 'x:1\t"y'], "no table: unexpected end of data"),
         (
@@ -329,9 +329,9 @@ def test_a_file_that_is_no_sssom(lines, message, tmp_path, fresh):
 def test_bytes_that_are_not_utf_8(tmp_path, fresh):
     (tmp_path / "x.csv").write_bytes(b"a\xff")
     for name in format_names("load"):
-        with pytest.raises(InputError, match=r"x\.csv: byte 1 is not UTF-8"):
+        with pytest.raises(InputError, match=r"x\.csv, row 1: byte 0xff is not UTF-8"):
             load(fresh, name, tmp_path / "x.csv")
-        with pytest.raises(InputError, match="cannot be read: No such file"):
+        with pytest.raises(InputError, match="does not exist"):
             load(fresh, name, tmp_path / "none.csv")
 
 

@@ -12,6 +12,7 @@ from medcoder.errors import InputError
 from medcoder.kg.codes import code_key
 from medcoder.mapping.formats.notes import asked, many
 from medcoder.mapping.project.records import Decision, Equivalence, Target, TermMapping
+from medcoder.tables import text
 from medcoder.types import Code
 
 if TYPE_CHECKING:
@@ -211,30 +212,10 @@ def _named(record: Record) -> str:
     return f"row {record.row:,}: {record.text!r}{code}"
 
 
-def read_text(path: Path) -> str:
-    """A whole file of UTF-8."""
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise InputError(
-            f"cannot be read: {error.strerror}", file=path, remedy="Check the path"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"byte {error.start:,} is not UTF-8", file=path, remedy="Save it as UTF-8"
-        ) from error
-
-
 def check_columns(path: Path, row: int, header: Sequence[str], needed: Iterable[str]) -> None:
     """An error that lists the columns there are, if one is missing."""
-    missing = [name for name in needed if name not in header]
-    if missing:
-        raise InputError(
-            f"no column {', '.join(missing)}; there are: {', '.join(header)[:300]}",
-            file=path,
-            row=row,
-            remedy="Check that this is the right file",
-        )
+    remedy = "Check that this is the right file"
+    text.check_columns(needed, header, file=path, row=row, remedy=remedy)
 
 
 def check_fields(path: Path, row: int, header: Sequence[str], fields: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from medcoder.mapping.project.records import TermMapping
 from medcoder.mapping.project.store import Project
 from medcoder.progress import Progress
-from medcoder.tables.write import safe
+from medcoder.tables.write import Guard
 from medcoder.text import clean
 
 HISTORY = "the history of decisions is in the project only"
@@ -40,36 +40,16 @@ def rows(project: Project, progress: Progress | None = None) -> Iterator[TermMap
     return watched(project.mappings(), len(project), progress)
 
 
-class Cells:
-    """Text for a table that may be opened in a spreadsheet; counts what was changed."""
-
-    def __init__(self) -> None:
-        self.escaped = 0
-
-    def __call__(self, text: str) -> str:
-        # One that looks as if it had been changed is changed too, so that `plain` is the inverse.
-        made = safe(text) if plain(text) == text else f"'{text}"
-        self.escaped += made != text
-        return made
+class Cells(Guard):
+    """Text for a table that may be opened in a spreadsheet, with a note on what was changed."""
 
     def notes(self) -> list[str]:
-        if not self.escaped:
+        if not self.changed:
             return []
         return [
             "cells that would be taken for a formula, with an apostrophe before them: "
-            f"{self.escaped:,}"
+            f"{self.changed:,}"
         ]
-
-
-def plain(cell: str) -> str:
-    """The text of a cell that `Cells` wrote.
-
-    >>> plain("'=1+1"), plain("'tis"), plain(Cells()("'=1+1"))
-    ('=1+1', "'tis", "'=1+1")
-    """
-    bare = cell.removeprefix("'")
-    looks_changed = bare != cell and (safe(bare) == cell or plain(bare) != bare)
-    return bare if looks_changed else cell
 
 
 class Seen:

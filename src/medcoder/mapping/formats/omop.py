@@ -6,7 +6,6 @@ code. https://ohdsi.github.io/CommonDataModel/cdm54.html
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +25,7 @@ from medcoder.mapping.formats.systems import system_of
 from medcoder.mapping.project.records import Target
 from medcoder.mapping.project.store import Project
 from medcoder.progress import Progress
+from medcoder.tables.write import TextWriter
 from medcoder.types import Code
 
 OMOP = "OMOP"
@@ -242,8 +242,8 @@ def export(
     undecided = inexact = not_standard = unnamed = 0
     with replacing(path) as partial:
         with partial.open("w", encoding="utf-8", newline="") as stream:
-            table = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
-            table.writeheader()
+            table = TextWriter(stream)
+            table.row(COLUMNS)
             for mapping in terms(project, progress):
                 seen(mapping)
                 concept, decision = found.of(mapping.target), mapping.decision
@@ -264,7 +264,7 @@ def export(
                 }
                 for name, limit in LIMITS.items():
                     long[name] += len(str(row[name])) > limit
-                table.writerow(row)
+                table.row([str(row[name]) for name in COLUMNS])
         notes = found.check(concepts or "the terminology", missing_ok=missing_ok)
     notes += seen.single()
     notes.append("who decided, when, notes and confidence are not in the file")

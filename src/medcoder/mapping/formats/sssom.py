@@ -28,7 +28,6 @@ from medcoder.mapping.formats.imported import (
     Terminology,
     check_columns,
     check_fields,
-    read_text,
     take,
 )
 from medcoder.mapping.formats.notes import (
@@ -38,7 +37,6 @@ from medcoder.mapping.formats.notes import (
     from_time,
     is_unchecked,
     many,
-    plain,
     source_name,
     terms,
     to_time,
@@ -58,6 +56,8 @@ from medcoder.mapping.formats.systems import (
 from medcoder.mapping.project.records import TermMapping
 from medcoder.mapping.project.store import Project
 from medcoder.progress import Progress
+from medcoder.tables.text import read_text
+from medcoder.tables.write import TextWriter, plain
 from medcoder.types import Code, Match
 
 COLUMNS = (
@@ -138,8 +138,8 @@ class _Writer:
         self._cell, self._seen, self._nameless, self._codes = Cells(), Seen(), 0, 0
 
     def write(self, stream: IO[str], project: Project, progress: Progress | None) -> None:
-        table = csv.writer(stream, delimiter="\t", lineterminator="\n")
-        table.writerow(COLUMNS)
+        table = TextWriter(stream, delimiter="\t")
+        table.row(COLUMNS)
         for mapping in terms(project, progress):
             self._seen(mapping)
             if is_unchecked(mapping):
@@ -148,7 +148,7 @@ class _Writer:
                 self._nameless += 1
                 continue
             for record in self._records(mapping):
-                table.writerow([record.get(name, "") for name in COLUMNS])
+                table.row([record.get(name, "") for name in COLUMNS])
 
     def notes(self) -> list[str]:
         notes = [*self._seen.single(), *self._seen.undecided()]

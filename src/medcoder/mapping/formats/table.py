@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,13 +14,11 @@ from medcoder.mapping.formats.notes import HISTORY, Cells, many, rows
 from medcoder.mapping.project.records import TermMapping
 from medcoder.mapping.project.store import Project
 from medcoder.progress import Progress
+from medcoder.tables.write import TextWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from openpyxl import Workbook
 
-ROWS = 1_048_576  # of a sheet, at most
-LONGEST = 32_767  # characters of a cell of a workbook, at most
 NO_SCORES = "scores and matched terms of candidates are not in the file"
 _BATCH = 10_000  # rows of Parquet at a time
 _CANDIDATE = ("concept", "name", "codes", "term", "cosine", "score", "confidence", "stage")
@@ -53,81 +50,39 @@ def export_csv(project: Project, path: Path, *, progress: Progress | None = None
     """Write UTF-8, quoted as RFC 4180 has it, a row for each row of the input."""
     layout, cell = _layout(project), Cells()
     with replacing(path) as partial, partial.open("w", encoding="utf-8", newline="") as stream:
-        table = csv.writer(stream)
-        table.writerow(map(cell, layout.header))
+        table = TextWriter(stream, line_end="\r\n")
+        table.row([cell(name) for name in layout.header])
         for mapping in rows(project, progress):
-            table.writerow(
-                cell(value) if isinstance(value, str) else "" if value is None else f"{value:g}"
-                for value in layout.values(mapping)
+            table.row(
+                [
+                    cell(value) if isinstance(value, str) else "" if value is None else f"{value:g}"
+                    for value in layout.values(mapping)
+                ]
             )
     return [HISTORY, NO_SCORES, *cell.notes()]
 
 
 def export_xlsx(project: Project, path: Path, *, progress: Progress | None = None) -> list[str]:
     """Write a row for each row of the input; what does not fit in a sheet goes on in the next."""
-    from openpyxl import Workbook
+    from medcoder.tables.xlsx import LONGEST, ROWS, SheetWriter
 
-    layout, book = _layout(project), Workbook(write_only=True)
+    layout, cell = _layout(project), Cells()
     with replacing(path) as partial:
-        writer = _SheetWriter(book, layout.header)
+        writer = SheetWriter(layout.header, title="mapping", guard=cell, frozen=True)
         try:
             for mapping in rows(project, progress):
-                writer.add(layout.values(mapping))
-            book.save(partial)
+                writer.row(layout.values(mapping))
+            writer.save(partial)
         finally:
             writer.close()
-    return [HISTORY, NO_SCORES, *writer.notes()]
-
-
-class _SheetWriter:
-    """Sheets with the same header."""
-
-    def __init__(self, book: Workbook, names: tuple[str, ...]) -> None:
-        from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
-
-        self._book, self._names, self._safe = book, names, Cells()
-        self._illegal = ILLEGAL_CHARACTERS_RE
-        self._sheets = self._cut = self._cleaned = 0
-        self._start()
-
-    def add(self, cells: Iterable[Value]) -> None:
-        if self._used == ROWS:
-            self._start()
-        self._sheet.append([self._cell(value) for value in cells])
-        self._used += 1
-
-    def close(self) -> None:
-        """Let go of the temporary files of sheets that were not saved."""
-        for sheet in self._book.worksheets:
-            if not sheet.closed:
-                sheet.close()
-                sheet._writer.cleanup()
-
-    def notes(self) -> list[str]:
-        notes = self._safe.notes()
-        if self._sheets > 1:
-            notes.append(f"the rows are spread over {self._sheets} sheets, {ROWS:,} rows each")
-        if self._cut:
-            notes.append(f"{many(self._cut, 'cell')} longer than {LONGEST:,} characters: cut")
-        if self._cleaned:
-            notes.append(f"control characters were taken out of {many(self._cleaned, 'cell')}")
-        return notes
-
-    def _start(self) -> None:
-        self._sheets += 1
-        self._sheet = self._book.create_sheet(f"mapping {self._sheets}".removesuffix(" 1"))
-        self._sheet.freeze_panes = "A2"
-        self._sheet.append([self._cell(name) for name in self._names])
-        self._used = 1
-
-    def _cell(self, value: Value) -> Value:
-        if not isinstance(value, str):
-            return value
-        text = self._illegal.sub("", value)
-        self._cleaned += text != value
-        text = self._safe(text)
-        self._cut += len(text) > LONGEST
-        return text[:LONGEST]
+    notes = [HISTORY, NO_SCORES, *cell.notes()]
+    if writer.sheets > 1:
+        notes.append(f"the rows are spread over {writer.sheets} sheets, {ROWS:,} rows each")
+    if writer.cut:
+        notes.append(f"{many(writer.cut, 'cell')} longer than {LONGEST:,} characters: cut")
+    if writer.cleaned:
+        notes.append(f"control characters were taken out of {many(writer.cleaned, 'cell')}")
+    return notes
 
 
 def export_parquet(project: Project, path: Path, *, progress: Progress | None = None) -> list[str]:
@@ -136,7 +91,8 @@ def export_parquet(project: Project, path: Path, *, progress: Progress | None = 
     The columns of the input are strings.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
+
+    from medcoder.tables.parquet import from_rows, open_writer
 
     layout = _layout(project)
     ours = [  # candidates are one nested column instead of other_1, other_2...
@@ -154,15 +110,11 @@ def export_parquet(project: Project, path: Path, *, progress: Progress | None = 
             *zip(nested, _nested_types(), strict=True),
         ]
     )
-    with replacing(path) as partial, pq.ParquetWriter(partial, schema) as writer:
+    with replacing(path) as partial, open_writer(partial, schema) as writer:
         mappings = rows(project, progress)
         while batch := list(islice(mappings, _BATCH)):
             made = [[*layout.values(mapping), *_nested(mapping)] for mapping in batch]
-            arrays = [
-                pa.array(cells, field.type)
-                for cells, field in zip(zip(*made, strict=True), schema, strict=True)
-            ]
-            writer.write_table(pa.table(arrays, schema=schema))
+            writer.write_table(from_rows(made, schema))
     return [HISTORY]
 
 

@@ -21,7 +21,6 @@ from medcoder.mapping.formats.imported import (
     Terminology,
     check_columns,
     check_fields,
-    read_text,
     take,
 )
 from medcoder.mapping.formats.notes import (
@@ -30,7 +29,6 @@ from medcoder.mapping.formats.notes import (
     Seen,
     from_time,
     many,
-    plain,
     terms,
     to_time,
 )
@@ -39,6 +37,8 @@ from medcoder.mapping.formats.systems import EQUIVALENCE_WORDS, from_usagi
 from medcoder.mapping.project.records import Target, TermMapping
 from medcoder.mapping.project.store import Project
 from medcoder.progress import Progress
+from medcoder.tables.text import read_text
+from medcoder.tables.write import plain
 from medcoder.types import Code
 
 SOURCE = ("sourceCode", "sourceName", "sourceFrequency", "sourceAutoAssignedConceptIds")

@@ -7,7 +7,6 @@ import sqlite3
 from collections import OrderedDict, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from medcoder.errors import InputError, UsageError
@@ -15,6 +14,7 @@ from medcoder.mapping.lookup import Mapper
 from medcoder.mapping.project.decisions import as_text
 from medcoder.mapping.project.records import ROLES, Role
 from medcoder.tables import Row, Table
+from medcoder.tables.text import missing_columns
 from medcoder.text import clean, language_tag
 
 _SAME = {  # what must be as it was to go on with a project, and what it is called
@@ -109,15 +109,12 @@ def _place(table: Table, name: str) -> int:
     places = [place for place, column in enumerate(table.header) if column == name]
     if len(places) == 1:
         return places[0]
-    file, there = table.name or None, ", ".join(map(repr, table.header))
+    file = table.name or None
     if places:
         remedy = "Give each column a name of its own"
         raise InputError(f"{len(places)} columns are called {name!r}", file=file, remedy=remedy)
-    near = get_close_matches(name, table.header, n=1)
-    hint = f"Did you mean {near[0]!r}? " if near else ""
     separated: str = getattr(table, "hint", str)()
-    remedy = f"{hint}There are: {there}" + (f". {separated}" if separated else "")
-    raise InputError(f"no column is called {name!r}", file=file, remedy=remedy)
+    raise missing_columns([name], table.header, file=file, row=None, remedy=separated)
 
 
 _KEPT = 50_000  # terms whose numbers are at hand
