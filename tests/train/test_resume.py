@@ -90,7 +90,7 @@ def test_two_runs_are_equal(kg, tmp_path, whole):
     assert not same(weights(other), whole[1])
 
 
-LONG = "schedule.total=80"
+LONG = "schedule.total=60"
 
 
 def train_long(kg, out):
@@ -104,7 +104,7 @@ def test_killed_at_random_moments(kg, tmp_path):
     expected = weights(full_run(kg, whole, LONG))
     draw = random.Random()
     killed = 0
-    for _ in range(5):
+    for _ in range(3):
         process = start(train_long, kg.path, out)
         before = lines(out)
         while process.is_alive() and lines(out) <= before:
@@ -113,7 +113,7 @@ def test_killed_at_random_moments(kg, tmp_path):
         killed += process.is_alive()
         process.kill()
         process.join()
-    assert killed > 1
+    assert killed > 0
     encoder = full_run(kg, out, LONG, resume=True)
     check_equal(out, encoder, (whole, expected))
     assert not [path for path in out.iterdir() if path.name.startswith(".")]
