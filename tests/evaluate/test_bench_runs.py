@@ -198,7 +198,7 @@ def test_seen_terms_of_parquet(tmp_path):
     seen = Seen([tmp_path / "t.parquet"])
     assert seen("cafe")
     assert not seen("tea")
-    with pytest.raises(InputError, match="no column 'term'; there are: name"):
+    with pytest.raises(InputError, match="no such column: term; there are: name"):
         Seen([tmp_path / "u.parquet"])
     with pytest.raises(InputError, match="no such graph or table"):
         Seen([tmp_path / "none.kg"])

@@ -15,7 +15,7 @@ import numpy as np
 from medcoder.artefact import META
 from medcoder.errors import InputError, MedcoderError, UsageError
 from medcoder.evaluate.benches import BENCHES
-from medcoder.evaluate.benches.task import Bench, read_table, sha256
+from medcoder.evaluate.benches.task import Bench, sha256
 from medcoder.evaluate.protocols import Context, Embedding, Linker, Result
 from medcoder.evaluate.results import (
     NAME,
@@ -28,6 +28,8 @@ from medcoder.evaluate.results import (
 from medcoder.kg import KG
 from medcoder.kg.keys import hash_text
 from medcoder.progress import Progress
+from medcoder.tables.parquet import read_column
+from medcoder.tables.text import read_columns
 from medcoder.text import fold
 
 # Raised when a task computes something else from the same data: its scores are then made anew.
@@ -286,19 +288,6 @@ def _is_graph(path: Path) -> bool:
 
 
 def _terms(path: Path) -> Iterable[str]:
-    if path.suffix != ".parquet":
-        return [term for (term,) in read_table(path, (COLUMN,))]
-    import pyarrow.parquet as pq
-
-    if COLUMN not in pq.read_schema(path).names:
-        raise InputError(
-            f"there is no column {COLUMN!r}; there are: {', '.join(pq.read_schema(path).names)}",
-            file=path,
-            remedy=f"Call the column of the terms {COLUMN}",
-        )
-    return (
-        term
-        for batch in pq.ParquetFile(path).iter_batches(columns=[COLUMN])
-        for term in batch.column(0).to_pylist()
-        if term is not None
-    )
+    if path.suffix == ".parquet":
+        return read_column(path, COLUMN)
+    return (term for (term,) in read_columns(path, (COLUMN,)))

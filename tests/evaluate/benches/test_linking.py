@@ -7,7 +7,7 @@ import pytest
 from medcoder.errors import InputError, UsageError
 from medcoder.evaluate import Context
 from medcoder.evaluate.bench_runs import Seen
-from medcoder.evaluate.benches.linking import read_queries
+from medcoder.evaluate.benches.linking import read_dictionary, read_queries
 from support.evaluated import ANY, First, Letters, bench, figures, linking_data, values, write_table
 
 
@@ -79,3 +79,13 @@ def test_a_query_without_a_gold_id_is_an_error(tmp_path):
     linking_data(tmp_path / "x", "a|en|A|", "b|en||")
     with pytest.raises(InputError, match=r"row 3: the query 'b' has no gold id"):
         read_queries(tmp_path / "x" / "queries.tsv")
+
+
+def test_quotes_are_text_and_a_short_row_is_an_error_with_its_number(tmp_path):
+    file = write_table(tmp_path / "dictionary.tsv", "concept_id|term", '"1|became ""flat""', "2")
+    with pytest.raises(InputError, match=r"dictionary\.tsv, row 3: 1 fields, where the header"):
+        read_dictionary(file)
+    write_table(file, "concept_id|term", '"1|became ""flat""', "", "2|y\u2028z")
+    dictionary = read_dictionary(file)
+    assert dictionary.concepts == ['"1', "2"]
+    assert dictionary.terms == ['became ""flat""', "y\u2028z"]

@@ -5,7 +5,7 @@ import pytest
 from medcoder.errors import InputError
 from medcoder.evaluate import BENCHES, EMBEDDINGS, Card, Context, Needed
 from medcoder.evaluate.benches.linking import Linking
-from medcoder.evaluate.benches.task import count_rows, read_table, sha256
+from medcoder.evaluate.benches.task import sha256
 from medcoder.evaluate.embeddings import load
 from support.evaluated import ANY, First, Letters, bench, linking_data, write_table
 
@@ -51,7 +51,6 @@ def pinned_card(file, **pins):
 
 def test_a_file_of_other_rows_is_an_error(tmp_path):
     file = write_table(tmp_path / "t.tsv", "term", "a", "b")
-    assert count_rows(file) == 2
     assert pinned_card(file, rows=2).check(tmp_path) == tmp_path
     with pytest.raises(InputError, match="it has 2 rows, and the figures of X are for 3"):
         pinned_card(file, rows=3).check(tmp_path)
@@ -67,20 +66,8 @@ def test_a_file_of_other_content_is_an_error(tmp_path):
 
 def test_a_missing_column_is_named(tmp_path):
     file = write_table(tmp_path / "t.tsv", "name|code", "a|b")
-    with pytest.raises(InputError, match="no column 'term'; there are: name, code"):
+    with pytest.raises(InputError, match="no such column: term; there are: name, code"):
         pinned_card(file).check(tmp_path)
-
-
-def test_tables_are_read_with_quoting_off(tmp_path):
-    file = write_table(tmp_path / "t.tsv", "a|b", '"became ""flat""|x', "", "y\u2028z|w")
-    assert read_table(file, ("b", "a")) == [("x", '"became ""flat""'), ("w", "y\u2028z")]
-    assert read_table(file, ("b",), optional=("c", "a"))[0] == ("x", "", '"became ""flat""')
-
-
-def test_a_short_row_is_an_error_with_its_number(tmp_path):
-    file = write_table(tmp_path / "t.tsv", "a|b", "1|2", "3")
-    with pytest.raises(InputError, match=r"t\.tsv, row 3: 1 fields, where the header has 2"):
-        read_table(file, ("a", "b"))
 
 
 def test_word_vectors_have_an_out_of_vocabulary_rate(tmp_path):

@@ -31,6 +31,7 @@ from medcoder.evaluate.benches.linking import (
 from medcoder.evaluate.benches.task import Card, word_figures
 from medcoder.evaluate.protocols import Context, Embedding, Linker, Ranked, Result
 from medcoder.evaluate.ranking import Dictionary
+from medcoder.tables.text import read_lines
 
 NAMES, MENTIONS = "test_dictionary.txt", "processed_test"
 _BAR = "||"
@@ -131,8 +132,7 @@ def _concept_files(folder: Path) -> list[Path]:
 
 
 def _lines(file: Path) -> list[str]:
-    text = file.read_text(encoding="utf-8-sig").replace("\r\n", "\n")
-    return [line for line in text.split("\n") if line]
+    return [line for line in read_lines(file) if line]
 
 
 def _bad(file: Path, row: int, line: str, form: str) -> InputError:

@@ -20,6 +20,7 @@ from medcoder.evaluate.benches.linking import (
 from medcoder.evaluate.benches.task import Card
 from medcoder.evaluate.protocols import Context, Embedding, Linker, Result
 from medcoder.evaluate.ranking import Dictionary
+from medcoder.tables.text import read_lines
 
 NAMES, TEST = "standard.txt", "test.txt"
 
@@ -86,8 +87,7 @@ def _read(file: Path) -> list[tuple[str, str]]:
             "it is missing", file=file, remedy="A fold has both files: unpack it again"
         )
     rows = []
-    text = file.read_text(encoding="utf-8-sig").replace("\r\n", "\n")
-    for row, line in enumerate(text.split("\n"), 1):
+    for row, line in enumerate(read_lines(file), 1):
         one, tab, words = line.strip().partition("\t")
         if line.strip() and not (tab and one and words):
             raise InputError(

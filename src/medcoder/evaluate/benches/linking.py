@@ -18,7 +18,6 @@ from medcoder.evaluate.benches.task import (
     Needed,
     Task,
     figure,
-    read_table,
     word_figures,
 )
 from medcoder.evaluate.metrics import hits_at, mean
@@ -34,6 +33,7 @@ from medcoder.evaluate.protocols import (
     Rows,
 )
 from medcoder.evaluate.ranking import Dictionary, link, ranks_of_gold
+from medcoder.tables.text import read_columns
 
 QUERIES, DICTIONARY = "queries.tsv", "dictionary.tsv"
 QUERY_COLUMNS = ("query", "gold_concept_ids")
@@ -85,7 +85,7 @@ def two_tables(
 
 def read_queries(file: Path) -> list[Query]:
     """Those that are tested: of folds "foldN_test", of splits "test", and else all."""
-    rows = read_table(file, QUERY_COLUMNS, optional=("lang", "split"))
+    rows = read_columns(file, QUERY_COLUMNS, optional=("lang", "split"))
     queries = [Query(text, language, gold, split) for text, gold, language, split in rows]
     for number, query in enumerate(queries, 2):
         if not query.ids:
@@ -103,7 +103,7 @@ def read_queries(file: Path) -> list[Query]:
 
 
 def read_dictionary(file: Path) -> Dictionary:
-    rows = read_table(file, DICTIONARY_COLUMNS)
+    rows = read_columns(file, DICTIONARY_COLUMNS)
     return checked_dictionary(rows, file)
 
 

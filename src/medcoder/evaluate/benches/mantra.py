@@ -37,6 +37,7 @@ from medcoder.evaluate.benches.task import Card, Metric, figure
 from medcoder.evaluate.metrics import mean, precision_recall_f1
 from medcoder.evaluate.protocols import Context, Embedding, Figure, Linker, Result, Rows
 from medcoder.evaluate.ranking import Dictionary
+from medcoder.tables.text import read_lines
 
 
 @dataclass(frozen=True)
@@ -224,8 +225,7 @@ def _units(root: ElementTree.Element) -> Iterator[ElementTree.Element]:
 def _brat(file: Path) -> Iterator[Mention]:
     spans: dict[str, tuple[str, str, str]] = {}  # by the name of the span: label, offsets, text
     notes: dict[str, tuple[str, ...]] = {}
-    lines = file.read_text(encoding="utf-8-sig").replace("\r\n", "\n").split("\n")
-    for row, line in enumerate(lines, 1):
+    for row, line in enumerate(read_lines(file), 1):
         fields = line.split("\t")
         if line.startswith("T"):
             found = _SPAN.fullmatch(fields[1]) if len(fields) == 3 else None

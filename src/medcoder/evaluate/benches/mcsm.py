@@ -16,12 +16,12 @@ from medcoder.evaluate.benches.task import (
     Needed,
     Task,
     figure,
-    read_table,
     word_figures,
 )
 from medcoder.evaluate.metrics import mcsm_gains, mean
 from medcoder.evaluate.protocols import Context, Embedding, Figure, Linker, Mask, Result, Rows
 from medcoder.evaluate.ranking import distinct_texts, embed, nearest
+from medcoder.tables.text import read_columns
 
 CONCEPTS = "concepts.tsv"
 METRICS = tuple(Metric(name, scale=1, unit="") for name in ("mcsm", "mcsm_oov0"))
@@ -101,7 +101,7 @@ def read_typed(file: Path, *, id_column: str) -> Typed:
     """A row for each concept; of several rows of one, the first name and all types count."""
     names: dict[str, str] = {}
     types: dict[str, set[str]] = {}
-    for concept, name, joined in read_table(file, (id_column, "name", "types")):
+    for concept, name, joined in read_columns(file, (id_column, "name", "types")):
         names.setdefault(concept, name)
         types.setdefault(concept, set()).update(
             part.strip() for part in joined.split("|") if part.strip()

@@ -13,11 +13,11 @@ from medcoder.evaluate.benches.task import (
     Needed,
     Task,
     figure,
-    read_table,
     word_figures,
 )
 from medcoder.evaluate.metrics import mean
 from medcoder.evaluate.protocols import Context, Embedding, Linker, Prediction, Result
+from medcoder.tables.text import read_columns
 
 TRAIN, TEST = "train.tsv", "test.tsv"
 COLUMNS = ("head", "relation", "tail")
@@ -89,7 +89,7 @@ def _prediction(mode: str, triplet: Triplet, predicted: str) -> Prediction:
 
 
 def read_triplets(file: Path) -> list[Triplet]:
-    rows = read_table(file, COLUMNS, optional=("head_id", "tail_id"))
+    rows = read_columns(file, COLUMNS, optional=("head_id", "tail_id"))
     if not rows:
         raise InputError("it has no triplets", file=file, remedy="Add a row for each triplet")
     return [

@@ -16,12 +16,12 @@ from medcoder.evaluate.benches.task import (
     Needed,
     Task,
     figure,
-    read_table,
     word_figures,
 )
 from medcoder.evaluate.metrics import Reals, spearman
 from medcoder.evaluate.protocols import Context, Embedding, Figure, Linker, Result, Vectors
 from medcoder.evaluate.ranking import distinct_texts, embed
+from medcoder.tables.text import read_columns
 
 SPEARMAN = Metric("spearman", unit="")  # by convention times 100
 COLUMNS = ("term1", "term2", "score")
@@ -88,7 +88,7 @@ def _cosines(vectors: Vectors, left: Any, right: Any) -> Reals:
 
 
 def read_pairs(file: Path) -> list[Pair]:
-    rows = read_table(file, COLUMNS, optional=("id1", "id2"))
+    rows = read_columns(file, COLUMNS, optional=("id1", "id2"))
     return [
         Pair(left, right, _number(file, row, score), left_id, right_id)
         for row, (left, right, score, left_id, right_id) in enumerate(rows, 2)

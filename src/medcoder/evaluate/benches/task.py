@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from medcoder.errors import InputError
 from medcoder.evaluate.metrics import Estimate, mean
 from medcoder.evaluate.protocols import OOV, Context, Embedding, Figure, Linker, Result
+from medcoder.tables.text import check_columns, read_lines
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,9 @@ class Card:
                     remedy=f"Get it from {self.origin} ({self.licence})",
                 )
             if needed.columns:
-                check_header(file, needed.columns)
+                remedy = "The first line must name the columns, separated by tabs"
+                header = read_lines(file)[0].split("\t")
+                check_columns(needed.columns, header, file=file, remedy=remedy)
             if pinned:
                 self._check_content(file, needed)
         return folder
@@ -100,7 +103,8 @@ class Card:
             f"Get it again from {self.origin}. To run on it as it is, allow other data, "
             "and do not compare the figures with those of others"
         )
-        if needed.rows is not None and (rows := count_rows(file)) != needed.rows:
+        rows = None if needed.rows is None else sum(map(bool, read_lines(file)[1:]))
+        if rows != needed.rows:
             raise InputError(
                 f"it has {rows:,} rows, and the figures of {self.title} are for {needed.rows:,}",
                 file=file,
@@ -127,76 +131,6 @@ def fingerprint(folder: Path, files: Iterable[Path]) -> str:
 def sha256(file: Path) -> str:
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def header(file: Path) -> list[str]:
-    """Names of the columns of a table."""
-    return _lines(file)[0].split("\t")
-
-
-def check_header(file: Path, columns: Sequence[str]) -> None:
-    """All of these columns must be there."""
-    there = header(file)
-    missing = [column for column in columns if column not in there]
-    if missing:
-        raise InputError(
-            f"there is no column {missing[0]!r}; there are: {', '.join(there)}",
-            file=file,
-            row=1,
-            remedy="The first line must name the columns, separated by tabs",
-        )
-
-
-def count_rows(file: Path) -> int:
-    """Rows of a table, without the header and empty lines."""
-    return sum(map(bool, _lines(file)[1:]))
-
-
-def read_table(
-    file: Path, columns: Sequence[str], *, optional: Sequence[str] = ()
-) -> list[tuple[str, ...]]:
-    """These columns of a tab-separated table with a header; quotes are part of the text.
-
-    `optional` columns come after the others, and are "" where the table lacks them. Fields may be
-    missing at the end of a row only if they are not asked for.
-    """
-    check_header(file, columns)
-    return list(_rows(file, columns, optional))
-
-
-def _rows(file: Path, columns: Sequence[str], optional: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    lines = _lines(file)
-    names = lines[0].split("\t")
-    places = [names.index(column) for column in columns]
-    extra = [names.index(column) if column in names else -1 for column in optional]
-    last = max([*places, *extra], default=-1)
-    for number, line in enumerate(lines[1:], 2):
-        if not line:
-            continue
-        fields = line.split("\t")
-        if len(fields) <= last:
-            raise InputError(
-                f"{len(fields)} fields, where the header has {len(names)}",
-                file=file,
-                row=number,
-                remedy="Fields are separated by tabs, and quotes are part of the text",
-            )
-        fields.append("")  # what a place of -1 leads to
-        yield tuple(fields[place] for place in (*places, *extra))
-
-
-def _lines(file: Path) -> list[str]:
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise InputError("there is no such file", file=file, remedy="Check the path") from None
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"it is not UTF-8: {error.reason} at byte {error.start:,}",
-            file=file,
-            remedy="Convert it to UTF-8",
-        ) from None
-    return text.replace("\r\n", "\n").split("\n")  # splitlines breaks at U+2028 too
 
 
 class Bench(Protocol):
