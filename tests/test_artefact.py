@@ -181,11 +181,11 @@ def test_it_never_overwrites_what_is_not_ours(tmp_path):
     file.write_text("precious")
     with create(other, kind="model", version=1) as draft:
         (draft.path / "w").write_text("w")
-    with pytest.raises(ArtefactError, match=r"folder is not a box: it has no meta\.json"):
+    with pytest.raises(ArtefactError, match=r"folder: it is not a box: it has no meta\.json"):
         make(folder, overwrite=True)
-    with pytest.raises(ArtefactError, match="file is not a box"):
+    with pytest.raises(ArtefactError, match="file: it is not a box"):
         make(file, overwrite=True)
-    with pytest.raises(ArtefactError, match="other is a model, not a box"):
+    with pytest.raises(ArtefactError, match="other: it is a model, not a box"):
         make(other, overwrite=True)
     assert names(tmp_path) == ["file", "folder", "other"]
     assert (folder / "thesis.tex").read_text() == "years of work"
@@ -284,7 +284,9 @@ def test_the_old_one_of_another_name_is_left_alone(tmp_path, dead):
 
 def test_no_artefact_here(tmp_path):
     for path in (tmp_path, tmp_path / "nowhere", tmp_path / "file" / "below"):
-        with pytest.raises(ArtefactError, match=f"{path.name} is not a box: it has no meta.json"):
+        with pytest.raises(
+            ArtefactError, match=f"{path.name}: it is not a box: it has no meta.json"
+        ):
             open_artefact(path, kind=KIND, version=1)
 
 
@@ -319,16 +321,16 @@ def test_a_meta_that_is_none(tmp_path, text, words):
 def test_a_missing_file(tmp_path):
     path = make(tmp_path / "it")
     (path / "deep" / "er" / "b.txt").unlink()
-    with pytest.raises(ArtefactError, match=r"b\.txt is missing: the box is damaged"):
+    with pytest.raises(ArtefactError, match=r"b\.txt: it is missing: the box is damaged"):
         open_artefact(path, kind=KIND, version=1)
-    with pytest.raises(ArtefactError, match=r"b\.txt is missing"):
+    with pytest.raises(ArtefactError, match=r"b\.txt: it is missing"):
         verify(path, kind=KIND)
 
 
 def test_a_changed_size(tmp_path):
     path = make(tmp_path / "it")
     (path / "a.txt").write_text("hell")
-    with pytest.raises(ArtefactError, match=r"a\.txt has 4 bytes, not 5: the box is damaged"):
+    with pytest.raises(ArtefactError, match=r"a\.txt: it has 4 bytes, not 5: the box is damaged"):
         open_artefact(path, kind=KIND, version=1)
 
 
@@ -336,7 +338,7 @@ def test_a_flipped_byte(tmp_path):
     path = make(tmp_path / "it")
     (path / "a.txt").write_text("hellO")
     assert open_artefact(path, kind=KIND, version=1)  # sizes are all it looks at
-    with pytest.raises(ArtefactError, match=r"a\.txt was changed or damaged"):
+    with pytest.raises(ArtefactError, match=r"a\.txt: it was changed or damaged"):
         verify(path, kind=KIND)
 
 

@@ -52,7 +52,9 @@ def create(
     path = Path(path).absolute()
     old, partial = (path.parent / f".{path.name}.{os.getpid()}.{s}" for s in ("old", "partial"))
     if partial in _UNDER_WAY:
-        raise UsageError(f"{path} is being made by this process already. Wait until it is done")
+        raise UsageError(
+            "it is being made by this process already", where=path, remedy="Wait until it is done"
+        )
     sweep(path)
     check_free(path, kind=kind, overwrite=overwrite)
     _UNDER_WAY.add(partial)
@@ -95,8 +97,10 @@ def open_artefact(path: Path, *, kind: str, version: int) -> dict[str, Any]:
     meta = read_meta(path, kind=kind)
     if meta.get("version") != version:
         raise ArtefactError(
-            f"{path} has format {meta.get('version')}, this medcoder reads format {version}. "
-            f"Build it again, or use the medcoder that made it ({meta.get('made_by', 'unknown')})"
+            f"it has format {meta.get('version')}, this medcoder reads format {version}",
+            where=path,
+            remedy="Build it again, or use the medcoder that made it "
+            f"({meta.get('made_by', 'unknown')})",
         )
     _check_sizes(path, meta)
     return meta
@@ -107,14 +111,17 @@ def read_meta(path: Path, *, kind: str) -> dict[str, Any]:
     try:
         meta = json.loads(file.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError) as error:
-        reason = f"{path} is not {_a(kind)}: it has no {META}"
-        raise ArtefactError(f"{reason}. Check the path") from error
+        raise ArtefactError(
+            f"it is not {_a(kind)}: it has no {META}", where=path, remedy="Check the path"
+        ) from error
     except (ValueError, OSError) as error:
-        raise ArtefactError(f"{file} cannot be read: {error}. Copy or build it again") from error
+        raise ArtefactError(
+            "it cannot be read", where=file, values=error, remedy="Copy or build it again"
+        ) from error
     if not isinstance(meta, dict) or meta.get("kind") != kind or "files" not in meta:
         found = meta.get("kind") if isinstance(meta, dict) else None
         what = _a(found) if found else "a directory of something else"
-        raise ArtefactError(f"{path} is {what}, not {_a(kind)}")
+        raise ArtefactError(f"it is {what}, not {_a(kind)}", where=path)
     return meta
 
 
@@ -130,7 +137,9 @@ def verify(path: Path, *, kind: str) -> None:
     _check_sizes(path, meta)
     for name, entry in meta["files"].items():
         if _digest(Path(path) / name) != entry["blake2b"]:
-            raise ArtefactError(f"{Path(path) / name} was changed or damaged. Build it again")
+            raise ArtefactError(
+                "it was changed or damaged", where=Path(path) / name, remedy="Build it again"
+            )
 
 
 def _a(kind: str) -> str:
@@ -148,7 +157,9 @@ def _check_sizes(path: Path, meta: Mapping[str, Any]) -> None:
         if size != entry["size"]:
             found = "is missing" if size < 0 else f"has {size:,} bytes, not {entry['size']:,}"
             raise ArtefactError(
-                f"{file} {found}: the {meta['kind']} is damaged. Copy or build it again"
+                f"it {found}: the {meta['kind']} is damaged",
+                where=file,
+                remedy="Copy or build it again",
             )
 
 
@@ -178,7 +189,11 @@ def _digest(file: Path) -> str:
 def check_free(path: Path, *, kind: str, overwrite: bool) -> None:
     """Whether an artefact may be put at `path`."""
     if path.exists() and not overwrite:
-        raise UsageError(f"{path} exists. Choose another place, or allow it to be overwritten")
+        raise UsageError(
+            "it exists",
+            where=path,
+            remedy="Choose another place, or allow it to be overwritten",
+        )
     if path.exists() and any(path.iterdir() if path.is_dir() else [path]):
         read_meta(path, kind=kind)  # never overwrite what is not ours
 

@@ -357,7 +357,7 @@ def test_not_a_graph(tmp_path):
         result = medcoder("kg", "stats", "--kg", place)
         assert (result.exit_code, result.stdout) == (4, "")
         assert result.stderr == (
-            f"error: {place} is not a knowledge graph: it has no meta.json. Check the path\n"
+            f"error: {place}: it is not a knowledge graph: it has no meta.json. Check the path\n"
         )
 
 

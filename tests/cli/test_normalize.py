@@ -470,7 +470,7 @@ def test_not_all_answers_are_kept(monkeypatch):
 
 
 def test_not_an_index(index, toy_path, tmp_path):
-    refused(ask(tmp_path / "none", "x", code=4), 4, "none is not an index: it has no meta.json")
+    refused(ask(tmp_path / "none", "x", code=4), 4, "none: it is not an index: it has no meta.json")
     refused(ask(toy_path, "x", code=4), 4, "is a knowledge graph, not an index")
     refused(ask("~nobody-of-that-name/x", "x", code=2), 2, "there is no such home directory")
 
@@ -479,12 +479,12 @@ def test_not_an_index(index, toy_path, tmp_path):
     ("name", "content", "said"),
     [
         ("kg/names.json", b"{", "kg/names.json has 1 bytes, not"),
-        ("calibration.json", None, "calibration.json is missing: the index is damaged"),
-        ("kg/names.json", "flip", "kg/names.json was changed or damaged"),
+        ("calibration.json", None, "calibration.json: it is missing: the index is damaged"),
+        ("kg/names.json", "flip", "kg/names.json: it was changed or damaged"),
         ("calibration.json", "flip", "calibration.json cannot be read"),
         ("encoder/graph.onnx", "flip", "encoder cannot be loaded"),
         ("encoder/weights.safetensors", "flip", "weights.safetensors cannot be read"),
-        ("vectors/row.first.int64", "flip", "row.first.int64 was changed or damaged"),
+        ("vectors/row.first.int64", "flip", "row.first.int64: it was changed or damaged"),
     ],
 )
 def test_a_damaged_index(index, name, content, said):

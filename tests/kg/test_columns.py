@@ -285,5 +285,5 @@ def test_a_flipped_byte_is_found_by_verify(copy):
     data = bytearray(path.read_bytes())
     data[10] ^= 1
     path.write_bytes(data)
-    with pytest.raises(ArtefactError, match=r"term\.data was changed or damaged"):
+    with pytest.raises(ArtefactError, match=r"term\.data: it was changed or damaged"):
         verify(copy, kind=KIND)

@@ -25,7 +25,7 @@ def home() -> Path:
     try:
         return Path(path).expanduser()
     except RuntimeError as error:
-        raise UsageError(f"{path}: there is no such home directory. {REMEDY}") from error
+        raise UsageError("there is no such home directory", where=path, remedy=REMEDY) from error
 
 
 def bundled_kg(progress: Progress | None = None) -> Path:

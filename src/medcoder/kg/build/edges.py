@@ -60,7 +60,8 @@ class Edges:
         for reason, (head, relation, tail) in self.examples.items():
             rows = self._count.left_out[reason]
             raise InputError(
-                f"{rows:,} relations were left out ({reason}), the first: {head} {relation} {tail}",
+                f"{rows:,} relations were left out ({reason}), the first",
+                values=f"{head} {relation} {tail}",
                 remedy="Build without --strict to leave them out, or mend the release",
             )
 

@@ -55,8 +55,9 @@ def merge_concepts(
     for name in by:
         if name != DIRECT and vocabulary_key(name) not in known:
             raise UsageError(
-                f"--merge-by {name}: nothing refers to a vocabulary of this name. There are: "
-                f"{DIRECT}, {', '.join(sorted(known))}"
+                "nothing refers to a vocabulary of this name",
+                where=f"--merge-by {name}",
+                remedy=f"There are: {DIRECT}, {', '.join(sorted(known))}",
             )
     references = _references(ids, xrefs, keys)
     alt = pl.col("kind") == kinds.number("alt")

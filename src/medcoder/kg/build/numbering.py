@@ -97,7 +97,8 @@ class ConceptIds:
         broken = self.ids.filter(self.ids.str.contains("\n", literal=True))
         if len(broken):
             raise InputError(
-                f"the concept id {broken[0]!r} has a line break",
+                "a concept id has a line break",
+                values=repr(broken[0]),
                 remedy="Check which column holds the id, and its quotes",
             )
         for seed in range(16):  # two ids with one hash: take another hash

@@ -85,7 +85,7 @@ class Build:
         elif part == "flags":
             unknown = set(frame["flag"].unique()) - set(CONCEPT_FLAGS)
             if unknown:
-                raise MedcoderError(f"a source gives unknown flags: {sorted(unknown)}")
+                raise MedcoderError("a source gives unknown flags", values=sorted(unknown))
         self.spills[part].write(frame)
 
     def number(self, merge_by: Sequence[str]) -> None:
@@ -224,7 +224,7 @@ class Build:
         """Write names, stats and report; gives the report."""
         for name, count in (self.tally | self.graph).items():
             if not count.adds_up:
-                raise MedcoderError(f"the counts of {name} do not add up: {count.as_dict()}")
+                raise MedcoderError("the counts do not add up", where=name, values=count.as_dict())
         known = self.vocabularies
         names = {
             "vocabularies": [list(known.get(n, Vocabulary(n))) for n in self.sources.labels],
