@@ -195,7 +195,7 @@ def test_a_job_that_fails_says_why_without_a_value(rest):
     job = rest.post("/v1/map", json={"upload": sent, "column": "text", "count": "n"}).json()
     found = finished(rest, job["id"])
     assert found["state"] == "failed"
-    assert found["error"] == "the count of data row 2 is …"
+    assert found["error"] == "the count of data row 2 is not a whole number"
     assert job["id"] in [one["id"] for one in rest.get("/v1/jobs").json()["jobs"]]
     assert rest.get(f"/v1/projects/{job['id']}").status_code == 404
 

@@ -79,7 +79,7 @@ def test_a_concept_table_with_a_bad_row(rest, project, tmp_path):
     answer = rest.get(f"/v1/projects/{project}/exports/omop", params={"concepts": sent})
     error = answer.json()["error"]
     assert (answer.status_code, error["code"]) == (422, "not_exported")
-    assert error["message"] == "row 9: the concept_id is …, which is no whole number"
+    assert error["message"] == "row 9: a concept_id is not a whole number"
     with (
         Project.open(rest.app.state.serving.projects()[project]) as opened,
         pytest.raises(InputError, match=r"CONCEPT\.csv, row 9: the concept_id is 'janedoe'"),

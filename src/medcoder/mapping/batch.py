@@ -152,8 +152,9 @@ def _begin(
 def _check_same(project: Project, known: dict[str, Any], wanted: dict[str, Any]) -> None:
     if known.get("refreshing"):
         raise UsageError(
-            f"a refresh of {project.path.parent} is not done. Go on with it first: medcoder map "
-            f"refresh {project.path.parent}"
+            "a refresh of the project is not done",
+            where=project.path.parent,
+            remedy=f"Go on with it first: medcoder map refresh {project.path.parent}",
         )
     reasons = differences(known, wanted)
     if not reasons:
@@ -166,8 +167,10 @@ def _check_same(project: Project, known: dict[str, Any], wanted: dict[str, Any])
     else:
         remedy = "Choose another folder for --out"
     raise UsageError(
-        f"{project.path.parent} holds a project that cannot be gone on with: "
-        f"{'; '.join(reasons)}. {remedy}"
+        "the folder holds a project that cannot be gone on with",
+        where=project.path.parent,
+        values="; ".join(reasons),
+        remedy=remedy,
     )
 
 
@@ -194,7 +197,9 @@ def _read(
         with project.transaction():
             if project.meta["rows"] != done:
                 raise ArtefactError(
-                    f"another process is mapping into {project.path.parent}. Wait until it is done"
+                    "another process is mapping into this folder",
+                    where=project.path.parent,
+                    remedy="Wait until it is done",
                 )
             bad += adder.add(done + 1, rows)
             done += len(rows)

@@ -57,8 +57,9 @@ def refresh(
     meta = project.meta
     if not meta.get("read"):
         raise UsageError(
-            f"{project.path.parent} is not read to its end yet. Run the medcoder map command that "
-            "made it again"
+            "the project is not read to its end yet",
+            where=project.path.parent,
+            remedy="Run the medcoder map command that made it again",
         )
     described = mapper.describe()
     begun = meta.get("refreshing")

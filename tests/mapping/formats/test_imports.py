@@ -258,11 +258,20 @@ def test_context_chooses_between_terms_with_one_text(tmp_path, fresh):
             ["a,b"],
             "row 1: no such column: sourceCode, sourceName, mappingStatus, conceptId; there are: a",
         ),
-        ([USAGI, "A1,heart"], "row 2: 2 fields, where the header has 17"),
+        ([USAGI, "A1,heart"], "row 2: a wrong number of fields: 2 fields, where the header has 17"),
         ([USAGI, 'A1,"heart'], "row 2: a quote is not closed"),
-        ([USAGI, "A1,x,1,,1,SURE,EQUAL,,0,1,,,,,,0,"], "row 2: no mappingStatus is called 'SURE'"),
-        ([USAGI, "A1,x,1,,1,APPROVED,SO,,0,1,,,,,,0,"], "row 2: no equivalence is called 'SO'"),
-        ([USAGI, "A1,x,1,,1,APPROVED,,,0,1.5,,,,,,0,"], "row 2: conceptId is '1.5', not a whole"),
+        (
+            [USAGI, "A1,x,1,,1,SURE,EQUAL,,0,1,,,,,,0,"],
+            "row 2: there is no such mappingStatus: 'SURE'",
+        ),
+        (
+            [USAGI, "A1,x,1,,1,APPROVED,SO,,0,1,,,,,,0,"],
+            "row 2: there is no such equivalence: 'SO'",
+        ),
+        (
+            [USAGI, "A1,x,1,,1,APPROVED,,,0,1.5,,,,,,0,"],
+            "row 2: conceptId is not a whole number: '1.5'",
+        ),
     ],
 )
 def test_a_file_that_usagi_would_not_read(lines, message, tmp_path, fresh):
@@ -310,14 +319,20 @@ def test_a_file_of_others(tmp_path, fresh):
     ("lines", "message"),
     [
         ([], "there is no table"),
-        (["#a: [", SSSOM], "row 1: the metadata is no YAML"),
-        (["#- a", SSSOM], "row 1: the metadata is no list of names and values"),
-        (["#a: b", "subject_id\tobject_id"], "row 2: no such column: predicate_id, mapping_justi"),
-        (["#a: b", SSSOM, "x:1\ty"], "row 3: 2 fields, where the header has 5"),
-        (["#a: b", SSSOM, 'x:1\t"y'], "no table: unexpected end of data"),
+        (["#a: [", SSSOM], "row 1: the metadata is not YAML"),
+        (["#- a", SSSOM], "row 1: the metadata is not a list of names and values"),
+        (
+            ["#a: b", "subject_id\tobject_id"],
+            "row 2: no such column: predicate_id, mapping_justificati",
+        ),
+        (
+            ["#a: b", SSSOM, "x:1\ty"],
+            "row 3: a wrong number of fields: 2 fields, where the header has 5",
+        ),
+        (["#a: b", SSSOM, 'x:1\t"y'], "not a table: unexpected end of data"),
         (
             ["#mapping_date: soon", SSSOM, f"x:A1\tache\tskos:exactMatch\tx:1\t{MANUAL}"],
-            "row 3: 'soon' is no date. Write it as 2026-01-31",
+            "row 3: not a date: 'soon'. Write it as 2026-01-31",
         ),
     ],
 )
@@ -338,7 +353,9 @@ def test_bytes_that_are_not_utf_8(tmp_path, fresh):
 def test_names_and_options_are_checked(tmp_path, fresh):
     with pytest.raises(UnknownName, match="no import is called 'csv'"):
         load(fresh, "csv", tmp_path / "x")
-    with pytest.raises(UsageError, match=r"'sssom' has no option 'concepts'\. It has: automatic"):
+    with pytest.raises(
+        UsageError, match=r"'sssom': the format has no such option: 'concepts'\. It has: automatic"
+    ):
         load(fresh, "sssom", tmp_path / "x", concepts=tmp_path)
 
 

@@ -98,7 +98,7 @@ def test_filters_by_status(project):
     everything = list(project.mappings())
     for status in STATUSES:
         assert list(project.mappings(status)) == [one for one in everything if one.status == status]
-    with pytest.raises(UnknownName, match=r"no status is called 'done'\. There are: auto"):
+    with pytest.raises(UnknownName, match=r"no such status: 'done'\. There are: auto"):
         project.mappings("done")
 
 
@@ -123,15 +123,15 @@ def test_no_match(project):
 
 
 def test_what_cannot_be_decided(project):
-    with pytest.raises(UsageError, match='either a concept, or the equivalence "no match"'):
+    with pytest.raises(UsageError, match="either a concept, or the equivalence no match"):
         project.decide(1, "C1", who="ann", equivalence="no match")
-    with pytest.raises(UsageError, match='either a concept, or the equivalence "no match"'):
+    with pytest.raises(UsageError, match="either a concept, or the equivalence no match"):
         project.decide(1, None, who="ann", equivalence="broader")
-    with pytest.raises(UsageError, match="no equivalence is called 'wider'"):
+    with pytest.raises(UsageError, match="no such equivalence: 'wider'"):
         project.decide(1, "C1", who="ann", equivalence="wider")
     with pytest.raises(UsageError, match="who decides"):
         project.decide(1, "C1", who=" ")
-    with pytest.raises(NotFound, match="no row 8 in"):
+    with pytest.raises(NotFound, match="no such row: row 8 of"):
         project.decide(8, "C1", who="ann")
     with pytest.raises(NotFound, match="has the text 'flu'"):
         project.decide("flu", "C1", who="ann")
@@ -145,7 +145,7 @@ def test_a_stale_decision_is_refused_with_both(path, project):
         seen = other.mapping("MI").version
         mine = project.decide("MI", "C1", who="ann", expected_version=seen)
         with pytest.raises(
-            StaleDecision, match="you saw version 0, it has version 1, by ann"
+            StaleDecision, match="you saw version 0 of 'MI', it has version 1, by ann"
         ) as no:
             other.decide("MI", "C3", who="bob", expected_version=seen)
         assert (no.value.expected, no.value.found) == (0, 1)
@@ -179,7 +179,7 @@ def test_undo_of_the_last_decision_of_somebody(project):
     project.decide(3, "C3", who="bob")
     assert project.undo(who="ann").text == "puzzle"
     assert project.undo(who="ann").text == "MI"
-    with pytest.raises(NotFound, match="no decision of 'ann' stands"):
+    with pytest.raises(NotFound, match="no decision of this person stands: 'ann'"):
         project.undo(who="ann")
     assert project.mapping(3).status == "approved"
 
@@ -342,7 +342,7 @@ def test_a_project_that_is_deleted_while_it_is_opened_stays_so(path, monkeypatch
         return plain(*rest, **options)
 
     monkeypatch.setattr(sqlite3, "connect", connect)
-    with pytest.raises(NotFound, match="does not exist"):
+    with pytest.raises(NotFound, match="there is no such project"):
         Project.open(path)
     assert not path.exists()
 
@@ -366,7 +366,9 @@ def test_folders_of_any_name(tmp_path, name):
 
 
 def test_no_project(tmp_path):
-    with pytest.raises(NotFound, match=r"does not exist\. Make a project with: medcoder map"):
+    with pytest.raises(
+        NotFound, match=r"there is no such project\. Make a project with: medcoder map"
+    ):
         Project.open(tmp_path)
     (tmp_path / "project.sqlite").write_bytes(b"not a database, but long enough to be one " * 99)
     with pytest.raises(ArtefactError, match="is damaged"):
@@ -380,14 +382,6 @@ def test_no_project(tmp_path):
     with pytest.raises(ArtefactError, match="is not a mapping project"):
         Project.create(tmp_path)
     base.close()
-
-
-def test_a_project_of_another_format(path):
-    base = sqlite3.connect(path)
-    base.execute("PRAGMA user_version = 99")
-    base.close()
-    with pytest.raises(ArtefactError, match="has format 99, this medcoder reads format 1"):
-        Project.open(path)
 
 
 def test_damage_is_told(path):

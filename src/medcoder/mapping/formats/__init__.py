@@ -81,7 +81,9 @@ def export(project: Project, name: str, path: Path, **options: Any) -> list[str]
     write = _function(name, "export", options)
     if not project.meta:
         raise UsageError(
-            f"{project.path.parent} holds no table yet. Map one with: medcoder map FILE --out DIR"
+            "the project holds no table yet",
+            where=project.path.parent,
+            remedy="Map one with: medcoder map FILE --out DIR",
         )
     notes: list[str] = write(project, Path(path))
     return notes
@@ -153,7 +155,12 @@ def _check_options(what: str, function: Callable[..., Any], given: dict[str, Any
     for name in given:
         if name not in accepted:
             known = ", ".join(takes) or "none"
-            raise UsageError(f"{what} has no option {name!r}. It has: {known}")
+            raise UsageError(
+                "the format has no such option",
+                where=what,
+                values=repr(name),
+                remedy=f"It has: {known}",
+            )
 
 
 def _type(function: Callable[..., Any], parameter: inspect.Parameter) -> OptionType:

@@ -222,8 +222,9 @@ def check_fields(path: Path, row: int, header: Sequence[str], fields: Sequence[s
     """An error if a row has another number of fields than the header."""
     if len(fields) != len(header):
         raise InputError(
-            f"{len(fields)} fields, where the header has {len(header)}",
+            "a wrong number of fields",
             file=path,
             row=row,
+            values=f"{len(fields)} fields, where the header has {len(header)}",
             remedy="Look for a quote or a line break that is not closed",
         )

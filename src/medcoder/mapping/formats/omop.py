@@ -87,11 +87,15 @@ class Concepts:
             return []
         shown = ", ".join(f"{code.vocabulary} {code.code}" for code in [*self.missing][:_SHOWN])
         more = ", ..." if len(self.missing) > _SHOWN else ""
-        what = f"{len(self.missing):,} targets have no concept in {where}: {shown}{more}"
+        what, values = f"{len(self.missing):,} targets have no concept", f"{shown}{more}"
+        table = "the CONCEPT table" if isinstance(where, Path) else "the terminology"
         if missing_ok:
-            return [f"{what}. Their rows got concept 0"]
+            return [f"{what} in {where}: {values}. Their rows got concept 0"]
         raise InputError(
-            what, remedy="Give the CONCEPT table that has them, or allow missing ones to become 0"
+            f"{what} in {table}",
+            where=where if isinstance(where, Path) else None,
+            values=values,
+            remedy="Give the CONCEPT table that has them, or allow missing ones to become 0",
         )
 
 
@@ -104,9 +108,9 @@ def concepts_for(project: Project, concepts: Path | None) -> Concepts:
     if OMOP in map(vocabulary_key, vocabularies):
         return Concepts(None)
     raise UsageError(
-        "this format needs integer concept ids of OMOP, and the terminology of the project has "
-        "none. Give a CONCEPT.csv from Athena (--concepts), which is joined on vocabulary and "
-        "code, or map with an index of OMOP vocabularies"
+        "this format needs integer concept ids of OMOP, which the terminology of the project lacks",
+        remedy="Give a CONCEPT.csv from Athena (--concepts), which is joined on vocabulary and "
+        "code, or map with an index of OMOP vocabularies",
     )
 
 
@@ -179,7 +183,7 @@ def _id(number: str, file: Path, row: int) -> int:
         return int(number)
     except ValueError as error:
         raise InputError(
-            f"the concept_id is {number!r}, which is no whole number",
+            "a concept_id is not a whole number", values=repr(number),
             file=file, row=row, remedy="Compare the file with the download from Athena",
         ) from error  # fmt: skip
 

@@ -333,10 +333,10 @@ def read(path: Path) -> tuple[dict[str, Any], Iterator[tuple[int, dict[str, str]
         metadata = yaml.safe_load("".join(line.lstrip("#") for line in lines[:count])) or {}
     except yaml.YAMLError as error:
         raise InputError(
-            f"the metadata is no YAML: {str(error).splitlines()[0]}", file=path, row=1
+            "the metadata is not YAML", file=path, row=1, values=str(error).splitlines()[0]
         ) from error
     if not isinstance(metadata, dict) or not isinstance(metadata.get("curie_map") or {}, dict):
-        raise InputError("the metadata is no list of names and values", file=path, row=1)
+        raise InputError("the metadata is not a list of names and values", file=path, row=1)
     return metadata, _rows(path, lines[count:], count)
 
 
@@ -357,7 +357,8 @@ def _rows(path: Path, lines: list[str], before: int) -> Iterator[tuple[int, dict
             check_fields(path, row, header, fields)
             yield row, {name: plain(value) for name, value in zip(header, fields, strict=True)}
     except csv.Error as error:
-        raise InputError(f"no table: {error}", file=path, row=before + table.line_num) from error
+        row = before + table.line_num
+        raise InputError("not a table", file=path, row=row, values=error) from error
 
 
 def _record(
@@ -422,7 +423,11 @@ def _when(
         return from_time(to_time(day)) if day else None
     except ValueError as error:
         raise InputError(
-            f"{exact or day!r} is no date", file=path, row=row, remedy="Write it as 2026-01-31"
+            "not a date",
+            file=path,
+            row=row,
+            values=repr(exact or day),
+            remedy="Write it as 2026-01-31",
         ) from error
 
 

@@ -200,9 +200,11 @@ def load(
         status = fields["mappingStatus"].strip().upper()
         if status not in STATUSES:
             raise InputError(
-                f"no mappingStatus is called {status!r}. There are: {', '.join(STATUSES)}",
+                "there is no such mappingStatus",
                 file=path,
                 row=row,
+                values=repr(status),
+                remedy=f"There are: {', '.join(STATUSES)}",
             )
         if status not in DECIDED:
             taken.undecided += 1
@@ -226,7 +228,8 @@ def _record(
     equivalence = from_usagi(fields.get("equivalence", ""))
     if equivalence is None:
         raise InputError(
-            f"no equivalence is called {fields['equivalence']!r}", file=path, row=row,
+            "there is no such equivalence",
+            values=repr(fields["equivalence"]), file=path, row=row,
             remedy="Usagi has EQUAL, EQUIVALENT, WIDER, NARROWER, INEXACT, UNMATCHED, UNREVIEWED",
         )  # fmt: skip
     number = _number(path, row, fields, "conceptId")
@@ -310,7 +313,7 @@ def _further(fields: dict[str, str]) -> str:
 def _number(path: Path, row: int, fields: dict[str, str], name: str) -> int:
     value = fields.get(name, "").strip() or "0"
     if not re.fullmatch(r"[0-9]{1,18}", value):
-        raise InputError(f"{name} is {value!r}, not a whole number", file=path, row=row)
+        raise InputError(f"{name} is not a whole number", file=path, row=row, values=repr(value))
     return int(value)
 
 

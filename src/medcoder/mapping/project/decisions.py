@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from medcoder.errors import NotFound, StaleDecision, UsageError
 from medcoder.mapping.project import queries
-from medcoder.mapping.project.records import EQUIVALENCES, Decision, Equivalence, Event
+from medcoder.mapping.project.records import EQUIVALENCES, Decision, Equivalence, Event, unknown
 from medcoder.text import clean
 from medcoder.types import Code
 
@@ -57,15 +57,14 @@ def choice(
     """A decision that makes sense, or an error."""
     equivalence = equivalence or ("no match" if concept is None else "equivalent")
     if equivalence not in EQUIVALENCES:
-        known = ", ".join(EQUIVALENCES)
-        raise UsageError(f"no equivalence is called {equivalence!r}. There are: {known}")
+        raise unknown("equivalence", equivalence, EQUIVALENCES)
     if (concept is None) != (equivalence == "no match"):
         raise UsageError(
-            f"the concept is {concept!r} and the equivalence {equivalence!r}: a decision has "
-            'either a concept, or the equivalence "no match"'
+            "a decision has either a concept, or the equivalence no match",
+            values=f"the concept is {concept!r}, the equivalence {equivalence!r}",
         )
     if not who.strip():
-        raise UsageError("who decides? Give a name")
+        raise UsageError("who decides?", remedy="Give a name")
     return Choice(concept, name, tuple(codes), equivalence, who.strip(), note, when or now())
 
 
@@ -124,7 +123,7 @@ def last_decided(base: sqlite3.Connection, who: str) -> int:
         [who.strip()],
     ).fetchone()
     if row is None:
-        raise NotFound(f"no decision of {who!r} stands")
+        raise NotFound("no decision of this person stands", values=repr(who))
     return int(row[0])
 
 
@@ -164,8 +163,10 @@ def _check(
         return
     last = last_event(base, term) if state.version else None
     raise StaleDecision(
-        f"{last.text if last else 'the term'!r} was changed since: you saw version {expected}, it "
-        f"has version {state.version}, by {last.who if last else 'nobody'}. Look at it again",
+        "the term was changed since",
+        values=f"you saw version {expected} of {last.text if last else 'the term'!r}, it has "
+        f"version {state.version}, by {last.who if last else 'nobody'}",
+        remedy="Look at it again",
         expected=expected,
         found=state.version,
         mine=mine,

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple, get_args
 
-from medcoder.errors import UnknownName
 from medcoder.mapping.auto_threshold import auto_threshold
 from medcoder.mapping.project import queries
-from medcoder.mapping.project.records import STATUSES, Event, Status, TermMapping
+from medcoder.mapping.project.records import STATUSES, Event, Status, TermMapping, unknown
 from medcoder.mapping.project.schema import guarded
 from medcoder.mapping.project.store import Project
 
@@ -45,9 +44,9 @@ def page(
 ) -> Page:
     """Source terms of a status whose text or code has `text` in it, in an order."""
     if status is not None and status not in STATUSES:
-        raise UnknownName(f"no status is called {status!r}. There are: {', '.join(STATUSES)}")
+        raise unknown("status", status, STATUSES)
     if by not in ORDERS:
-        raise UnknownName(f"no order is called {by!r}. There are: {', '.join(ORDERS)}")
+        raise unknown("order", by, ORDERS)
     conditions, values = ["1"], list[Any]()
     if status is not None:
         conditions.append(f"{queries.STATUS} = ?")

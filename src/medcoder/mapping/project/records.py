@@ -25,9 +25,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple, get_args
 
+from medcoder.errors import UnknownName
 from medcoder.types import Code, Match
 
 Status = Literal["auto", "review", "none", "approved", "flagged"]
@@ -42,6 +44,12 @@ CANDIDATE_KEYS = ("concept", "name", "codes", "term", "cosine", "score", "confid
 
 Role = Literal["type", "vocabulary", "language", "hint"]
 ROLES: tuple[Role, ...] = get_args(Role)
+
+
+def unknown(noun: str, name: object, known: Iterable[str]) -> UnknownName:
+    """The error for a word that is none of these."""
+    remedy = f"There are: {', '.join(known)}"
+    return UnknownName(f"no such {noun}", values=repr(name), remedy=remedy)
 
 
 @dataclass(frozen=True, kw_only=True)

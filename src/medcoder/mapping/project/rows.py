@@ -46,14 +46,15 @@ class Settings:
 
     def __post_init__(self) -> None:
         if not 0.5 <= self.precision < 1:
-            raise UsageError(f"precision is {self.precision}: it must be at least 0.5 and below 1")
+            raise UsageError("precision must be at least 0.5 and below 1", values=self.precision)
         if not 1 <= self.top <= 100:
-            raise UsageError(f"top is {self.top}: it must be between 1 and 100")
+            raise UsageError("top must be between 1 and 100", values=self.top)
         for column, role in self.context.items():
             if role not in ROLES:
                 raise UsageError(
-                    f"context {column}={role}: a column can be {', '.join(ROLES[:-1])} or "
-                    f"{ROLES[-1]}"
+                    "there is no such role of a context column",
+                    values=f"{column}={role}",
+                    remedy=f"A column can be {', '.join(ROLES[:-1])} or {ROLES[-1]}",
                 )
 
     def as_meta(self) -> dict[str, Any]:
@@ -112,7 +113,8 @@ def _place(table: Table, name: str) -> int:
     file = table.name or None
     if places:
         remedy = "Give each column a name of its own"
-        raise InputError(f"{len(places)} columns are called {name!r}", file=file, remedy=remedy)
+        values = f"{len(places)} are called {name!r}"
+        raise InputError("several columns have one name", file=file, values=values, remedy=remedy)
     separated: str = getattr(table, "hint", str)()
     raise missing_columns([name], table.header, file=file, row=None, remedy=separated)
 
@@ -270,7 +272,8 @@ class Adder:
                 raise ValueError
         except (ValueError, OverflowError) as error:
             raise InputError(
-                f"the count of data row {number:,} is {text!r}", file=self._file,
+                f"the count of data row {number:,} is not a whole number",
+                file=self._file, values=repr(text),
                 remedy="Counts must be whole numbers, or empty for one",
             ) from error  # fmt: skip
         return int(count)

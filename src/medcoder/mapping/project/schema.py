@@ -10,13 +10,34 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from medcoder.errors import ArtefactError, DiskFull, NotFound
+from medcoder.errors import ArtefactError, DiskFull, MedcoderError, NotFound
 from medcoder.files import sync
+from medcoder.mapping.project.migrations import migrate, present_format
 
 APPLICATION = 0x6D65646D  # "medm", in the header of the file
-VERSION = 1
 _ROOM = 1 << 20  # bytes; with fewer, an error of writing is one of room
 WAIT = 30.0  # seconds that a writer waits for another one
+
+_DAMAGED = (
+    "the project is damaged",
+    "Take it from a backup, or save what can be read with: sqlite3 {} .recover",
+)
+_CLOSED = (
+    "the project cannot be opened or written",
+    "Check that you may write it and the folder it is in",
+)
+_REASONS = {
+    sqlite3.SQLITE_IOERR: (
+        "the project cannot be read or written",
+        "All that was saved before is kept: check the disk, and that it is not a network drive "
+        "that is gone",
+    ),
+    sqlite3.SQLITE_READONLY: _CLOSED,
+    sqlite3.SQLITE_PERM: _CLOSED,
+    sqlite3.SQLITE_CANTOPEN: _CLOSED,
+    sqlite3.SQLITE_NOTADB: _DAMAGED,
+    sqlite3.SQLITE_CORRUPT: _DAMAGED,
+}
 
 # A string is looked up once for each scope; a term is what a person decides on; rows repeat it.
 # A decision is an event and stays one: what stands now is `terms.decision`.
@@ -107,6 +128,7 @@ def connect(file: Path, *, make: bool = False, wait: float = WAIT) -> sqlite3.Co
             if make:
                 _make(base)
             _check(base, file)
+            migrate(base, file)
             base.execute("PRAGMA synchronous = FULL")  # what was acknowledged outlives power cuts
         except BaseException:
             base.close()
@@ -171,50 +193,35 @@ def _make(base: sqlite3.Connection) -> None:
         for statement in TABLES.split(";\n"):
             base.execute(statement)
         base.execute(f"PRAGMA application_id = {APPLICATION}")
-        base.execute(f"PRAGMA user_version = {VERSION}")
+        base.execute(f"PRAGMA user_version = {present_format()}")
     base.execute("COMMIT")
 
 
 def _check(base: sqlite3.Connection, file: Path) -> None:
     if base.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
-        raise ArtefactError(f"{file} is not a mapping project. Check the path")
-    version = base.execute("PRAGMA user_version").fetchone()[0]
-    if version != VERSION:
-        raise ArtefactError(
-            f"{file} has format {version}, this medcoder reads format {VERSION}. "
-            "Use the medcoder that made it"
-        )
+        raise ArtefactError("it is not a mapping project", where=file, remedy="Check the path")
 
 
 def _missing(file: Path) -> NotFound:
-    return NotFound(f"{file} does not exist. Make a project with: medcoder map FILE --out DIR")
+    remedy = "Make a project with: medcoder map FILE --out DIR"
+    return NotFound("there is no such project", where=file, remedy=remedy)
 
 
-def _ours(error: sqlite3.Error, file: Path) -> Exception:
+def _ours(error: sqlite3.Error, file: Path) -> MedcoderError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     free = shutil.disk_usage(file.parent).free
     if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and free < _ROOM):
         return DiskFull(
-            f"no room left to write {file} ({free / 1e9:.2f} GB free). All that was saved before "
-            "is kept. Free some space and run it again"
-        )
-    if code == sqlite3.SQLITE_IOERR:
-        return ArtefactError(
-            f"{file} cannot be read or written ({error}). All that was saved before is kept: check "
-            "the disk, and that it is not a network drive that is gone"
+            "no room left to write the project",
+            where=file,
+            values=f"{free / 1e9:.2f} GB free",
+            remedy="All that was saved before is kept. Free some space and run it again",
         )
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return ArtefactError(
-            f"{file} is in use by another process. Nothing was changed: try again when it is done"
+            "the project is in use by another process",
+            where=file,
+            remedy="Nothing was changed: try again when it is done",
         )
-    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN):
-        return ArtefactError(
-            f"{file} cannot be opened or written: {error}. Check that you may write it and the "
-            "folder it is in"
-        )
-    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-        return ArtefactError(
-            f"{file} is damaged ({error}). Take it from a backup, or save what can be read with: "
-            f"sqlite3 {file.name} .recover"
-        )
-    return ArtefactError(f"{file} is not as a project should be ({error}). Take it from a backup")
+    what, remedy = _REASONS.get(code, ("it is not as a project should be", "Take it from a backup"))
+    return ArtefactError(what, where=file, values=error, remedy=remedy.format(file.name))

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from medcoder.errors import ArtefactError, NotFound, UnknownName, UsageError
+from medcoder.errors import ArtefactError, NotFound, UsageError
 from medcoder.mapping.project import decisions, queries
 from medcoder.mapping.project.records import (
     STATUSES,
@@ -19,6 +19,7 @@ from medcoder.mapping.project.records import (
     Event,
     Status,
     TermMapping,
+    unknown,
 )
 from medcoder.mapping.project.schema import WAIT, connect, guarded, transaction
 from medcoder.types import Code
@@ -56,7 +57,8 @@ class Project:
         """Open a project, which is made if there is none."""
         file = place(path)
         if file.parent.is_file():
-            raise UsageError(f"{file.parent} is a file. Name a folder for the project")
+            remedy = "Name a folder for the project"
+            raise UsageError("it is a file", where=file.parent, remedy=remedy)
         file.parent.mkdir(parents=True, exist_ok=True)
         return cls(file, connect(file, make=True, wait=wait), wait)
 
@@ -154,7 +156,7 @@ class Project:
 
     def _read(self, *, terms: bool, status: Status | None) -> Iterator[TermMapping]:
         if status is not None and status not in STATUSES:
-            raise UnknownName(f"no status is called {status!r}. There are: {', '.join(STATUSES)}")
+            raise unknown("status", status, STATUSES)
         where = f"WHERE {queries.STATUS} = ?" if status else ""
         return self._stream(terms, where, [status] if status else [])
 
@@ -218,7 +220,7 @@ class Project:
         """Mark a decision to be looked at again. It stays as it is until somebody decides anew."""
         reason, who = reason.strip(), who.strip()
         if not (reason and who):
-            raise UsageError("why is it flagged, and who says so? Give both")
+            raise UsageError("why is it flagged, and who says so?", remedy="Give both")
         with self.transaction():
             term = self._term(where)
             decisions.flag(self.base, term, reason, who, expected_version)
@@ -243,7 +245,12 @@ class Project:
         with guarded(self.path):
             found = self.base.execute("PRAGMA integrity_check(1)").fetchone()[0]
         if found != "ok":
-            raise ArtefactError(f"{self.path} is damaged ({found}). Take it from a backup")
+            raise ArtefactError(
+                "the project is damaged",
+                where=self.path,
+                values=found,
+                remedy="Take it from a backup",
+            )
 
     def _term(self, where: int | str) -> int:
         with guarded(self.path):
@@ -252,17 +259,20 @@ class Project:
                 found = row.fetchone()
                 if found is None:
                     raise NotFound(
-                        f"there is no row {where:,} in {self.path}: it has {len(self):,}"
+                        "the project has no such row",
+                        where=self.path,
+                        values=f"row {where:,} of {len(self):,}",
                     )
                 return int(found[0])
             rows = self.find(where)
             if not rows:
-                raise NotFound(f"no row of {self.path} has the text {where!r}")
+                raise NotFound("no row has this text", where=self.path, values=repr(where))
             if len(rows) > 1:
                 shown = ", ".join(f"{row:,}" for row in rows[:10])
                 raise UsageError(
-                    f"{len(rows)} source terms have the text {where!r}, with other codes or "
-                    f"contexts. Name one by its row: {shown}"
+                    "several source terms have this text, with other codes or contexts",
+                    values=f"{len(rows)} have {where!r}",
+                    remedy=f"Name one by its row: {shown}",
                 )
             return self._term(rows[0])
 

@@ -1,0 +1,100 @@
+"""Steps from older formats of a project file to the present one.
+
+The format stands in the file as SQLite's `user_version`. Whoever changes the tables of `schema`
+adds a step: a function that takes a connection inside a transaction, and changes a file of one
+format to the next. It uses `execute`, never `executescript`, which would commit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+from medcoder.errors import ArtefactError, MedcoderError
+from medcoder.files import replacing
+
+Step = Callable[[sqlite3.Connection], None]
+FIRST = 1  # the format of medcoder 0.1
+STEPS: list[Step] = []  # the first goes from format 1 to 2, and so on
+
+
+def present_format() -> int:
+    """The format that this medcoder writes.
+
+    >>> present_format()
+    1
+    """
+    return FIRST + len(STEPS)
+
+
+def format_of(base: sqlite3.Connection) -> int:
+    return int(base.execute("PRAGMA user_version").fetchone()[0])
+
+
+def migrate(base: sqlite3.Connection, file: Path) -> None:
+    """Bring a file to the present format, all the way or not at all; a copy stays beside it.
+
+    Others may have it open: they wait, and one of them does the work.
+    """
+    if _is_present(base, file):
+        return
+    base.execute("BEGIN IMMEDIATE")
+    copy: Path | None = None
+    try:
+        if not _is_present(base, file):  # another may have been faster
+            old = format_of(base)
+            copy = keep_copy(file, old)
+            for step in STEPS[old - FIRST :]:
+                step(base)
+            base.execute(f"PRAGMA user_version = {present_format()}")
+        base.execute("COMMIT")
+    except BaseException as error:
+        if base.in_transaction:
+            base.execute("ROLLBACK")
+        if copy is not None:
+            copy.unlink(missing_ok=True)
+        if _is_of_a_step(error):
+            raise ArtefactError(
+                "the project cannot be brought to the format of this medcoder",
+                where=file,
+                values=str(error) or type(error).__name__,
+                remedy="Nothing was changed: use the medcoder that made it",
+            ) from error
+        raise
+
+
+def _is_of_a_step(error: BaseException) -> bool:
+    """Whether it says that a step is wrong for this file, and not that the disk is full or busy."""
+    if isinstance(error, sqlite3.Error):
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+        return code in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT)
+    return isinstance(error, Exception) and not isinstance(error, MedcoderError)
+
+
+def keep_copy(file: Path, old: int) -> Path:
+    """Copy a project that nobody is writing to, beside it: project.sqlite.v1."""
+    copy = file.with_name(f"{file.name}.v{old}")
+    # By SQLite and not by the file system: the last changes may be in the journal.
+    with (
+        replacing(copy) as partial,
+        contextlib.closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as one,
+        contextlib.closing(sqlite3.connect(partial)) as other,
+    ):
+        one.backup(other)
+        other.execute("PRAGMA journal_mode = DELETE")  # the copy is one file
+    return copy
+
+
+def _is_present(base: sqlite3.Connection, file: Path) -> bool:
+    """Whether a file has the present format; one of a later medcoder is refused."""
+    found, present = format_of(base), present_format()
+    if not FIRST <= found <= present:
+        raise ArtefactError(
+            "the project has a format that this medcoder does not read",
+            where=file,
+            values=f"it has format {found}, formats {FIRST} to {present} are read",
+            remedy="Use the medcoder that made it, or a newer one",
+        )
+    return found == present
