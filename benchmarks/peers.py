@@ -68,7 +68,7 @@ def dictionary() -> tuple[dict[str, str], list[tuple[str, str]]]:
 
 def draw(titles: dict[str, str], inclusions: Sequence[tuple[str, str]], count: int) -> Asked:
     """Strings of each kind, drawn by a seed: asking for fewer gives the first of them."""
-    from medcoder.normalize.drawn import misspell
+    from medcoder.normalize.calibration_queries import misspell
     from medcoder.text import fold
 
     known = {fold(title) for title in titles.values()}

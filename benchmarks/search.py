@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 from medcoder.index import INDEXES, build_index, open_index
-from medcoder.index.base import Found, Mask, scan
-from medcoder.index.parts import Parts
+from medcoder.index.filtered import Filtered
+from medcoder.index.scan import Found, Mask, scan
 from medcoder.index.stored import Stored
 from medcoder.vectors import Vectors
 
@@ -116,7 +116,7 @@ def mask(rows: int) -> Mask:
 def truth(folder: Path) -> dict[str, Any]:
     rows, queries = Stored(opened(folder)), np.load(folder / "queries.npy")
     found = scan(rows, queries, K)
-    filtered = Parts(rows).search(queries, K, mask(len(rows)))
+    filtered = Filtered(rows).search(queries, K, mask(len(rows)))
     np.savez(folder / "truth.npz", all=found.rows, filtered=filtered.rows)
     return {
         "best": float(np.median(found.scores[:, 0])),

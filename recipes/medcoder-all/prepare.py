@@ -20,7 +20,7 @@ from styles import styled
 from medcoder import KG
 from medcoder.kg.build import build_kg
 from medcoder.kg.sources import open_source
-from medcoder.normalize.drawn import misspell
+from medcoder.normalize.calibration_queries import misspell
 from medcoder.text import fold
 from tables import Phrase, Row, read, read_lay, read_parallel, write
 

@@ -19,7 +19,7 @@ from medcoder.model.encoder import TransformerEncoder
 from medcoder.model.export import export
 from medcoder.normalize.build import CALIBRATION, build
 from medcoder.vectors.embed import embed
-from medcoder.vectors.seed import open_seed, save_seed
+from medcoder.vectors.known import open_seed, save_seed
 
 
 def main() -> None:

@@ -194,9 +194,6 @@ class Encoder(Protocol):
         ...
 
 
-Stage = Literal["exact", "dense", "ngram"]
-STAGES: tuple[Stage, ...] = ("exact", "dense", "ngram")
-
 # The keys of a match in JSON. `source` is what files and replies call the vocabulary of the term.
 MATCH_KEYS = (
     "concept", "name", "codes", "term", "language", "source", "cosine", "similarity", "score",

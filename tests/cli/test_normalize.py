@@ -19,7 +19,7 @@ from medcoder.cli.index import CAVEAT
 from medcoder.encode.onnx import OnnxEncoder
 from medcoder.kg import KG
 from medcoder.normalize import build as building
-from medcoder.normalize import repeats
+from medcoder.normalize import normalizer as normalizing
 from medcoder.types import Answer
 from support import tiny
 from support.terminal import as_json, command, left_in, medcoder, write
@@ -447,13 +447,13 @@ def test_equal_strings_are_looked_up_once():
         return [Answer(query=text, matches=(), threshold=0.5) for text in new]
 
     batches = [["a", "b", "a"], ["b", "c"], ["c", "a", "c"]]
-    found = list(repeats.answered(batches, look_up))
+    found = list(normalizing.each_once(batches, look_up))
     assert [[one.query for one in batch] for batch in found] == batches
     assert asked == [["a", "b"], ["c"], []]
 
 
 def test_not_all_answers_are_kept(monkeypatch):
-    monkeypatch.setattr(repeats, "_KEPT", 2)
+    monkeypatch.setattr(normalizing, "_KEPT", 2)
     asked = []
 
     def look_up(new):
@@ -461,7 +461,7 @@ def test_not_all_answers_are_kept(monkeypatch):
         return [Answer(query=text, matches=(), threshold=0.5) for text in new]
 
     batches = [["a", "b"], ["a"], ["c"], ["a"], ["b"], ["a", "b", "c", "d"]]
-    found = list(repeats.answered(batches, look_up))
+    found = list(normalizing.each_once(batches, look_up))
     assert [[one.query for one in batch] for batch in found] == batches
     assert asked == ["a", "b", "c", "b", "c", "d"]  # of three, the one asked for longest ago goes
 

@@ -13,7 +13,6 @@ from medcoder.evaluate.systems import (
     open_systems,
     parse_normalizer,
 )
-from medcoder.types import STAGES
 from support.evaluated import First
 
 
@@ -63,9 +62,13 @@ def test_a_normaliser_is_built_once_for_a_dictionary_by_what_it_is_given(tmp_pat
                 yield SimpleNamespace(matches=matches if text != "none" else [])
 
     linker = NormalizerLinker(
-        SimpleNamespace(fingerprint="e"), build=build, load=lambda path: Answers(), cache=tmp_path
+        SimpleNamespace(fingerprint="e"),
+        build=build,
+        load=lambda path: Answers(),
+        stages=("a", "b"),
+        cache=tmp_path,
     )
-    assert linker.settings == {"encoder": "e", "stages": list(STAGES), "threshold": 0.0}
+    assert linker.settings == {"encoder": "e", "stages": ["a", "b"], "threshold": 0.0}
     for _ in range(2):
         ranked = linker.link(["b2", "none", "x"], ["a", "b", "b2"], ["A", "B", "B"], 2)
         assert ranked.rows.tolist() == [[2, -1], [-1, -1], [1, -1]]

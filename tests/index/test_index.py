@@ -13,13 +13,13 @@ from medcoder.arrays import write_array
 from medcoder.artefact import create
 from medcoder.errors import ArtefactError, UsageError
 from medcoder.index import INDEXES, build_index, choose, open_index
-from medcoder.index import base as base_module
 from medcoder.index import ivf as ivf_module
 from medcoder.index import lists as lists_module
+from medcoder.index import scan as base_module
 from medcoder.index import stored as stored_module
-from medcoder.index.base import Found, scan, settle
 from medcoder.index.clusters import Clusters, _shared
 from medcoder.index.ivf import IvfIndex
+from medcoder.index.scan import Found, scan, settle
 from medcoder.index.stored import Stored
 from medcoder.vectors import KIND, VERSION, Vectors
 

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from medcoder import Normalizer
 from medcoder.kg import KG
 from medcoder.kg.build import build_kg
-from medcoder.normalize import calibrate, drawn
+from medcoder.normalize import calibrate, calibration_queries
+from medcoder.normalize.batch import Candidate, Fusion, Search
 from medcoder.normalize.build import build
 from medcoder.normalize.calibrate import FEATURES, Asked, Calibration, features, fit
-from medcoder.normalize.candidates import Candidate, Fusion, Search
-from medcoder.normalize.drawn import SHARES, draw, misspell, scramble
+from medcoder.normalize.calibration_queries import SHARES, draw, misspell, scramble
 from medcoder.text import fold
 from support.many import small_source
 from support.plain import edits
@@ -191,8 +191,8 @@ def test_the_confidence_that_gives_a_precision():
 
 def candidates():
     return [
-        Candidate(4, 9, "exact", 0.9, 1.0, 1.0, name="cold"),
-        Candidate(5, 11, "exact", None, None, 1.0, name="cold"),
+        Candidate(4, 9, "exact", 0.9, 1.0, 1.0, name="cold", hit=True),
+        Candidate(5, 11, "exact", None, None, 1.0, name="cold", hit=True),
         Candidate(6, 13, "dense", 0.8, 0.25, 0.8, False, True),
         Candidate(7, 15, "ngram", -0.1, 0.5, -0.1, False),
     ]
@@ -364,21 +364,21 @@ def of(kg, concept):
 
 
 def test_queries_are_drawn_in_their_shares(normalizer):
-    queries = draw(normalizer._candidates, 60)
+    queries = draw(normalizer._ranker, 60)
     assert Counter(query.kind for query in queries) == {
         kind: round(60 * share) for kind, share in SHARES.items()
     }
     assert math.isclose(sum(SHARES.values()), 1)
     assert len({query.concept for query in queries}) == len(queries)
-    assert draw(normalizer._candidates, 60) == queries
+    assert draw(normalizer._ranker, 60) == queries
     kinds = [query.kind for query in queries]
     assert len(set(kinds[:30])) > 3  # shuffled, so that each half has all
-    assert draw(normalizer._candidates, 0) == []
+    assert draw(normalizer._ranker, 0) == []
 
 
 def test_what_is_hidden_is_as_said(normalizer):
     kg, rows = normalizer.kg, normalizer._vectors.term_row
-    for query in draw(normalizer._candidates, len(kg)):
+    for query in draw(normalizer._ranker, len(kg)):
         terms = of(kg, query.concept)
         texts = set(terms.values())
         if query.kind in ("misspelt", "nonsense"):
@@ -407,7 +407,7 @@ def test_what_few_concepts_can_be_asked_for_is_asked_of_them(tmp_path, bag, cali
     rows += [(f"C{n:02}", f"TERM number {n}!", "en", "MSH", str(n), "SY", 1) for n in (9, 26)]
     build_kg([small_source(rows)], tmp_path / "s.kg")
     build(KG.open(tmp_path / "s.kg"), bag, tmp_path / "s.index", calibration=calibration)
-    queries = draw(Normalizer.load(tmp_path / "s.index")._candidates, 30)
+    queries = draw(Normalizer.load(tmp_path / "s.index")._ranker, 30)
     drawn_from = {kind: {q.concept for q in queries if q.kind == kind} for kind in SHARES}
     assert drawn_from["synonym"] == {3, 14, 15}  # not those whose two terms fold alike
     sizes = {kind: len(some) for kind, some in drawn_from.items() if kind != "synonym"}
@@ -425,8 +425,8 @@ def test_nonsense_is_no_term(tmp_path, bag, calibration):
     build_kg([small_source(rows)], tmp_path / "s.kg")
     build(KG.open(tmp_path / "s.kg"), bag, tmp_path / "s.index", calibration=calibration)
     normalizer = Normalizer.load(tmp_path / "s.index")
-    with mock.patch.object(drawn, "SHARES", {"nonsense": 1.0}):
-        queries = draw(normalizer._candidates, 80)
+    with mock.patch.object(calibration_queries, "SHARES", {"nonsense": 1.0}):
+        queries = draw(normalizer._ranker, 80)
     assert 15 < len(queries) <= 60
     assert [query.text for query in queries if normalizer.kg.find(query.text)] == []
 
@@ -467,7 +467,7 @@ def test_scrambled_words_keep_their_letters(text, seed):
 
 def test_what_is_stored_is_what_was_measured(normalizer, bag):
     """Ask the queries again, one by one, and judge the answers by plain loops."""
-    found = normalizer._candidates
+    found = normalizer._ranker
     queries = draw(found, len(normalizer.kg))
     vectors = bag.encode([query.text for query in queries])
     half = len(queries) // 2
@@ -499,13 +499,13 @@ def test_what_is_stored_is_what_was_measured(normalizer, bag):
 
 
 def test_queries_are_asked_some_at_a_time(normalizer, monkeypatch):
-    found = normalizer._candidates
+    found = normalizer._ranker
     queries = draw(found, 60)
     search = Search(top=5, stages=("exact", "dense"), fusion=Fusion())
     vectors = found.vectors.take(np.array([max(query.row, 0) for query in queries]))
-    whole = drawn._ask(found, queries, vectors, search)
-    monkeypatch.setattr(drawn, "_BATCH", 7)
-    assert drawn._ask(found, queries, vectors, search) == whole
+    whole = calibrate._ask(found, queries, vectors, search)
+    monkeypatch.setattr(calibrate, "_BATCH", 7)
+    assert calibrate._ask(found, queries, vectors, search) == whole
     assert [(one.kind, one.concept) for one in whole] == [(q.kind, q.meant) for q in queries]
 
 
@@ -513,7 +513,7 @@ def test_the_fusion_is_that_which_finds_most(normalizer, monkeypatch):
     """Of equal ones, the letters count as little as can be."""
     near = Candidate(1, 1, "dense", 0.6, 0.1, 0.0, False)
     alike = Candidate(2, 2, "ngram", 0.5, 0.9, 0.0, False)
-    exact = Candidate(3, 3, "exact", 0.5, 1.0, 1.0)
+    exact = Candidate(3, 3, "exact", 0.5, 1.0, 1.0, hit=True)
     for meant, known, chosen in (
         (2, False, Fusion(0.5, 0.6)),  # the least gain by which letters win
         (1, False, Fusion(0.0, 0.6)),
@@ -522,10 +522,10 @@ def test_the_fusion_is_that_which_finds_most(normalizer, monkeypatch):
     ):
         both = [Candidate(*(getattr(c, n) for n in c.__slots__[:6]), known) for c in (near, alike)]
         answers = [Asked("misspelt", both, meant), Asked("verbatim", [exact, *both], 3)]
-        monkeypatch.setattr(drawn, "_ask", lambda *_, found=answers: found)
-        assert drawn._best_fusion(normalizer._candidates, [], np.zeros((0, 1))) == chosen
+        monkeypatch.setattr(calibrate, "_ask", lambda *_, found=answers: found)
+        assert calibrate._best_fusion(normalizer._ranker, [], np.zeros((0, 1))) == chosen
     slip = Candidate(4, 4, "dense", 0.5, 0.2, 0.0, False, True)  # as if all its letters were there
-    assert drawn._right(Asked("misspelt", [near, slip], 4), Fusion(0.5, 0.6))
+    assert calibrate._right(Asked("misspelt", [near, slip], 4), Fusion(0.5, 0.6))
     nearer = Candidate(1, 1, "dense", 0.6, 0.1, 0.6)
-    assert drawn._right(Asked("verbatim", [exact, nearer], 3), Fusion(4.0, 0.4))
-    assert not drawn._right(Asked("verbatim", [], 3), Fusion())
+    assert calibrate._right(Asked("verbatim", [exact, nearer], 3), Fusion(4.0, 0.4))
+    assert not calibrate._right(Asked("verbatim", [], 3), Fusion())

@@ -11,16 +11,16 @@ from medcoder import Normalizer
 from medcoder.errors import UsageError
 from medcoder.kg import KG
 from medcoder.kg.build import build_kg
+from medcoder.normalize.batch import Fusion
 from medcoder.normalize.build import build
-from medcoder.normalize.candidates import Fusion
 from medcoder.normalize.custom_terms import (
     CustomTerm,
     add_terms,
-    overlay_file,
+    custom_terms_file,
     read_terms,
     remove_terms,
 )
-from medcoder.types import STAGES
+from medcoder.normalize.stages import STAGES
 from support.bag import write_bag
 from support.many import TYPES, WORDS, many_terms, small_source
 from support.terminal import left_in
@@ -35,12 +35,14 @@ def index(many_index, tmp_path):
 
 
 def with_terms(index, *terms):
-    add_terms(overlay_file(index), KG.open(index / "kg"), [CustomTerm(*term) for term in terms])
+    add_terms(
+        custom_terms_file(index), KG.open(index / "kg"), [CustomTerm(*term) for term in terms]
+    )
     return Normalizer.load(index)
 
 
 def test_terms_added_at_once_are_all_there(index):
-    file, kg = overlay_file(index), KG.open(index / "kg")
+    file, kg = custom_terms_file(index), KG.open(index / "kg")
     words = [f"word{n}" for n in range(24)]
     with ThreadPoolExecutor(8) as pool:
         counts = list(pool.map(lambda word: add_terms(file, kg, [CustomTerm(word, "C005")]), words))
@@ -183,7 +185,7 @@ def test_only_new_custom_terms_are_encoded(index, encoded_texts):
     with_terms(index, ("xyzzy", "C007"), ("gizzard", "C008")).normalize("ticker")
     assert encoded_texts == [["ticker"], ["xyzzy"]]
     encoded_texts.clear()
-    file = overlay_file(index)
+    file = custom_terms_file(index)
     assert remove_terms(file, "xyzzy") == 1
     assert remove_terms(file, "GIZZARD!", "C008") == 1
     assert remove_terms(file, "gizzard", "C099") == 0
@@ -199,7 +201,7 @@ def test_only_new_custom_terms_are_encoded(index, encoded_texts):
 def test_kept_vectors_that_cannot_be_used_are_made_again(index, encoded_texts, tmp_path):
     normalizer = with_terms(index, ("ticker trouble", "C005"), ("gizzard", "C006"))
     expected = normalizer.normalize("ticker", threshold=0)
-    cache = overlay_file(index).with_suffix(".vectors")
+    cache = custom_terms_file(index).with_suffix(".vectors")
     whole = cache.read_bytes()
     for content in (b"", whole[:-7], b"{}", whole.replace(b"gizzard", b"gizz\\nd")):
         cache.write_bytes(content)
@@ -223,14 +225,14 @@ def test_custom_terms_outlive_their_index_and_their_concept(
     build_kg([small_source(fewer)], tmp_path / "less.kg")
     build(KG.open(tmp_path / "less.kg"), bag, index, calibration=calibration, overwrite=True)
     less = Normalizer.load(index)
-    assert less.overlay.lost == [CustomTerm("brr", "C900", "")]
+    assert less.custom_terms.lost == [CustomTerm("brr", "C900", "")]
     assert less.normalize("ticker trouble", threshold=0)[0].concept == "C005"
     assert "brr" not in {one.term for one in less.normalize("brr", threshold=0)}
-    assert remove_terms(overlay_file(index), "ticker trouble") == 1  # the lost one stays
+    assert remove_terms(custom_terms_file(index), "ticker trouble") == 1  # the lost one stays
     build(many_kg, bag, index, calibration=calibration, overwrite=True)
-    assert read_terms(overlay_file(index)) == [CustomTerm("brr", "C900", "")]
+    assert read_terms(custom_terms_file(index)) == [CustomTerm("brr", "C900", "")]
     whole = Normalizer.load(index)
-    assert whole.overlay.lost == []
+    assert whole.custom_terms.lost == []
     assert whole.normalize("brr", threshold=0)[0].concept == "C900"
 
 
@@ -250,11 +252,11 @@ def test_another_model_makes_vectors_of_custom_terms_again(
 
 def test_terms_of_a_concept_that_is_not_there_are_refused(index):
     with_terms(index, ("brr", "C900"))
-    before = overlay_file(index).read_text()
+    before = custom_terms_file(index).read_text()
     for term, said in (
         (("x", "C1"), "no concept 'C1'.*term 2, 'x'"),
         ((" ", "C900"), "2 is empty"),
     ):
         with pytest.raises(UsageError, match=said):
             with_terms(index, ("achoo", "C900"), term)
-        assert overlay_file(index).read_text() == before
+        assert custom_terms_file(index).read_text() == before

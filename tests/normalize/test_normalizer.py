@@ -15,16 +15,19 @@ from medcoder import Normalizer
 from medcoder.errors import UnknownName, UsageError
 from medcoder.kg import KG, masks
 from medcoder.kg.build import build_kg
-from medcoder.normalize import batch, grams
+from medcoder.normalize import batch
+from medcoder.normalize.batch import Fusion, Search
 from medcoder.normalize.build import build
-from medcoder.normalize.candidates import Fusion, Search
 from medcoder.normalize.filters import Filter, Filters
-from medcoder.normalize.slips import as_spelt
+from medcoder.normalize.stages import STAGES as REGISTRY
+from medcoder.normalize.stages import letters
+from medcoder.normalize.typos import as_spelt
 from medcoder.text import fold
-from medcoder.types import STAGES, Answer, Code, Match
+from medcoder.types import Answer, Code, Match
 from support.many import QUERIES, TYPES, WORDS, small_source
 from support.plain import Ranking, but_for_slips
 
+STAGES = tuple(REGISTRY)
 FILTERS = (
     {},
     {"types": ["Sign or Symptom"]},
@@ -75,7 +78,7 @@ def test_candidates_equal_plain_loops(normalizer, plain, bag, stages, wanted):
     embed = vectors.__getitem__ if "dense" in stages else None
     kept = plain.kept(**wanted)
     assert len(kept) > 5
-    batch = normalizer._candidates.find(QUERIES, embed, search)
+    batch = normalizer._ranker.find(QUERIES, embed, search)
     for place, query in enumerate(QUERIES):
         truth = plain.rank(query, vectors[place], stages, fusion, kept, rows=32)
         same(batch[place], truth)
@@ -187,7 +190,7 @@ def test_terms_of_many_rows(normalizer):
 
 
 def test_hidden_terms_do_not_exist(normalizer, bag):
-    kg, find = normalizer.kg, normalizer._candidates.find
+    kg, find = normalizer.kg, normalizer._ranker.find
     embed = bag.encode(["cold"]).__getitem__
     search = Search(top=200, stages=STAGES, fusion=Fusion())
     [whole] = find(["cold"], embed, search)
@@ -217,7 +220,7 @@ def test_a_word_is_unknown_when_no_row_with_it_is_left(tmp_path, bag, calibratio
     search = Search(top=5, stages=STAGES, fusion=Fusion())
 
     def known(hidden):
-        [found] = normalizer._candidates.find(["zymotic"], embed, search, without=[hidden])
+        [found] = normalizer._ranker.find(["zymotic"], embed, search, without=[hidden])
         [answer] = {one.known for one in found}
         return answer
 
@@ -478,7 +481,7 @@ def test_large_answers_are_made_a_few_at_a_time(many_index, monkeypatch):
     queries = ["cold", "coold", "renal pain", "", "kidny ache", "kidney " * 90, "x", "fevr cold"]
     at_once = list(normalizer.normalize_many(queries, top=40, threshold=0))
     monkeypatch.setattr(batch, "_PAIRS", 400)
-    monkeypatch.setattr(grams, "_AT_ONCE", 1000)
+    monkeypatch.setattr(letters, "_AT_ONCE", 1000)
     parted = list(normalizer.normalize_many(queries, top=40, threshold=0))
     for one, other in zip(at_once, parted, strict=True):
         assert [match.concept for match in one] == [match.concept for match in other]
@@ -629,7 +632,7 @@ def test_strings_that_differ_are_not_taken_for_equal(normalizer):
 
 
 def test_answers_come_as_they_are_asked_for(normalizer, monkeypatch):
-    monkeypatch.setattr("medcoder.normalize._BATCH", 10)
+    monkeypatch.setattr("medcoder.normalize.normalizer._BATCH", 10)
     taken = []
 
     def texts():
@@ -651,7 +654,7 @@ def test_answers_come_as_they_are_asked_for(normalizer, monkeypatch):
 
 
 def test_progress_knows_the_total_of_a_sequence(normalizer, monkeypatch):
-    monkeypatch.setattr("medcoder.normalize._BATCH", 2)
+    monkeypatch.setattr("medcoder.normalize.normalizer._BATCH", 2)
     told = []
     texts = ["cold", "cold", "rash", "tos", "x"]
     list(normalizer.normalize_many(texts, progress=lambda *said: told.append(said)))

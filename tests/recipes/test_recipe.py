@@ -23,7 +23,7 @@ from medcoder.model.save import save_encoder
 from medcoder.normalize.build import read_calibration
 from medcoder.train.config import load
 from medcoder.train.session import open_run
-from medcoder.vectors.seed import open_seed
+from medcoder.vectors.known import open_seed
 from support import tiny
 from support.many import WORDS
 

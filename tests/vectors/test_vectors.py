@@ -30,8 +30,8 @@ from medcoder.kg.keys import hash_text
 from medcoder.vectors import NO_ROW, Vectors, widen
 from medcoder.vectors import embed as module
 from medcoder.vectors.embed import embed
+from medcoder.vectors.known import Known, known_vectors, open_seed, save_seed
 from medcoder.vectors.plan import make_plan, row_texts, text_hashes
-from medcoder.vectors.seed import Known, known_vectors, open_seed, save_seed
 from support.memory import MemorySource
 
 

@@ -142,6 +142,7 @@ def given_systems(
         from medcoder.bundled.models import MODEL
         from medcoder.normalize import Normalizer
         from medcoder.normalize.build import ENCODER, build
+        from medcoder.normalize.stages import STAGES
 
         label = MODEL if spec.model is None else Path(spec.model).name
         inside = None if spec.model is None else parse.place(Path(spec.model)) / ENCODER
@@ -151,6 +152,7 @@ def given_systems(
             name=spec.name or f"Normalizer ({label})",
             build=build,
             load=Normalizer.load,
+            stages=STAGES,
             cache=to / CACHE,
             progress=progress,
         )

@@ -19,7 +19,7 @@ from medcoder.errors import UsageError
 if TYPE_CHECKING:
     from medcoder.normalize import Normalizer
     from medcoder.normalize.calibrate import Calibration
-    from medcoder.vectors.seed import Known
+    from medcoder.vectors.known import Known
 
 app = typer.Typer(help="Build and describe indexes, which hold all that normalising needs.",
                   no_args_is_help=True)  # fmt: skip
@@ -124,8 +124,8 @@ def describe(normalizer: Normalizer) -> dict[str, Any]:
         "concepts": meta["concepts"],
         "terms": meta["terms"],
         "vectors": meta["rows"],
-        "custom_terms": len(normalizer.overlay),
-        "lost_terms": len(normalizer.overlay.lost),
+        "custom_terms": len(normalizer.custom_terms),
+        "lost_terms": len(normalizer.custom_terms.lost),
         "bytes": sum(entry["size"] for entry in meta["files"].values()),
         "made_by": meta["made_by"],
         "model": {name: value for name, value in encoder.items() if name not in about},
@@ -162,7 +162,7 @@ def _known(path: Path) -> Known:
     """Vectors of an index or of a directory of vectors."""
     from medcoder.normalize.build import VECTORS
     from medcoder.vectors import Vectors
-    from medcoder.vectors.seed import known_vectors
+    from medcoder.vectors.known import known_vectors
 
     inside = path / VECTORS
     return known_vectors(Vectors.open(inside if (inside / META).exists() else path))

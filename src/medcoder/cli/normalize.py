@@ -53,7 +53,7 @@ def normalize(
     as_json: AsJson = False,
 ) -> None:
     """Find the concepts that strings mean: arguments, lines of a file or of standard input."""
-    from medcoder.normalize.repeats import answered
+    from medcoder.normalize.normalizer import each_once
 
     options: dict[str, Any] = {
         "types": parse.names("--types", types),
@@ -68,7 +68,7 @@ def normalize(
     asked, matched = 0, False
     with given(texts, file, doing="normalising") as batches, opened.opened_index(index) as found:
         _tell_of_lost_terms(found)
-        for some in answered(batches, lambda new: found.normalize_many(new, **options)):
+        for some in each_once(batches, lambda new: found.normalize_many(new, **options)):
             asked, matched = asked + len(some), matched or any(some)
             if as_json:
                 print_json_lines(answers.as_dict(one, top, explain=explain) for one in some)
@@ -83,7 +83,7 @@ def normalize(
 
 
 def _tell_of_lost_terms(normalizer: Normalizer) -> None:
-    lost = normalizer.overlay.lost
+    lost = normalizer.custom_terms.lost
     if lost:
         line(
             f"{len(lost):,} custom terms are of concepts that the graph lacks, the first: "

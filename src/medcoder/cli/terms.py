@@ -122,12 +122,12 @@ def custom_terms(index: Path | None) -> Path:
     """The table beside an index, which must be one; that of the embedded one has its own place."""
     from medcoder.bundled.graph import bundled_terms
     from medcoder.normalize.build import KIND
-    from medcoder.normalize.custom_terms import overlay_file
+    from medcoder.normalize.custom_terms import custom_terms_file
 
     if index is None:
         return bundled_terms()
     read_meta(parse.place(index), kind=KIND)
-    return overlay_file(parse.place(index))
+    return custom_terms_file(parse.place(index))
 
 
 def graph_of(index: Path | None) -> Path | None:

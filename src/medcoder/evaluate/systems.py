@@ -6,7 +6,7 @@ opened:
     from medcoder.normalize import Normalizer
     from medcoder.normalize.build import build
 
-    linker = NormalizerLinker(encoder, build=build, load=Normalizer.load, cache=folder)
+    linker = NormalizerLinker(encoder, build=build, load=Normalizer.load, stages=STAGES, cache=folder)
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from medcoder.evaluate import embeddings
 from medcoder.evaluate.protocols import Embedding, Kind, Linker, Ranked
 from medcoder.kg import KG
 from medcoder.progress import Progress
-from medcoder.types import STAGES, Answer, Encoder
+from medcoder.types import Answer, Encoder
 
 NORMALIZER = "normalizer"
 CACHE = "cache"  # folder of indexes in the folder of a run
@@ -102,13 +102,17 @@ class NormalizerLinker:
         name: str = "Normalizer",
         build: Callable[..., None],
         load: Callable[[Path], _Normalizer],
+        stages: Iterable[str],
         cache: Path,
         progress: Progress | None = None,
     ) -> None:
-        """`build(graph, encoder, path, progress=...)` makes an index, and `load(path)` opens it."""
+        """`build(graph, encoder, path, progress=...)` makes an index, and `load(path)` opens it.
+
+        stages: those of the normaliser, to be told with its results
+        """
         self.name = name
         self._encoder, self._build, self._load = encoder, build, load
-        self._cache, self._progress = cache, progress
+        self._stages, self._cache, self._progress = stages, cache, progress
 
     @property
     def fingerprint(self) -> str:
@@ -117,7 +121,11 @@ class NormalizerLinker:
 
     @property
     def settings(self) -> dict[str, Any]:
-        return {"encoder": self._encoder.fingerprint, "stages": list(STAGES), "threshold": 0.0}
+        return {
+            "encoder": self._encoder.fingerprint,
+            "stages": list(self._stages),
+            "threshold": 0.0,
+        }
 
     def link(
         self, queries: Sequence[str], terms: Sequence[str], concepts: Sequence[str], k: int

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from medcoder.errors import UsageError
-from medcoder.index.base import Found, Mask, RowIndex
+from medcoder.index.scan import Found, Mask, RowIndex
 from medcoder.registry import Registry
 from medcoder.vectors import Vectors
 

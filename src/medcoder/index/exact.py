@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from medcoder.index.base import ROUNDING, SPARE, Floats, Found, Mask, checked, scan, settle
-from medcoder.index.parts import Parts
+from medcoder.index.filtered import Filtered
+from medcoder.index.scan import ROUNDING, SPARE, Floats, Found, Mask, checked, scan, settle
 from medcoder.index.stored import Stored
 from medcoder.vectors import Vectors
 
@@ -15,7 +15,7 @@ class ExactIndex:
 
     def __init__(self, vectors: Vectors, folder: Path) -> None:
         self._vectors = Stored(vectors)
-        self._parts = Parts(self._vectors)
+        self._filtered = Filtered(self._vectors)
 
     @staticmethod
     def build(vectors: Vectors, folder: Path) -> None:
@@ -24,7 +24,7 @@ class ExactIndex:
     def search(self, queries: Floats, k: int, *, allowed: Mask | None = None) -> Found:
         allowed = checked(self._vectors, queries, allowed)
         if allowed is not None:
-            return self._parts.search(queries, k, allowed)
+            return self._filtered.search(queries, k, allowed)
         return settle(
             lambda some, size: scan(self._vectors, some, size),
             self._vectors,

@@ -9,9 +9,9 @@ from typing import Any
 import faiss
 import numpy as np
 
-from medcoder.index.base import NOTHING, Floats, Found, Mask, checked, scan, settle
-from medcoder.index.parts import Parts
-from medcoder.index.sealed import check_fits, read_sealed, slack_of, write_sealed
+from medcoder.index.checksummed import check_fits, read_checksummed, slack_of, write_checksummed
+from medcoder.index.filtered import Filtered
+from medcoder.index.scan import NOTHING, Floats, Found, Mask, checked, scan, settle
 from medcoder.index.stored import Stored
 from medcoder.vectors import Vectors, widen
 
@@ -37,8 +37,8 @@ class HnswIndex:
 
     def __init__(self, vectors: Vectors, folder: Path) -> None:
         self._vectors = Stored(vectors)
-        self._parts = Parts(self._vectors)
-        self._index: Any = read_sealed(folder / _FILE)
+        self._filtered = Filtered(self._vectors)
+        self._index: Any = read_checksummed(folder / _FILE)
         check_fits(folder / _FILE, self._index, rows=len(vectors), width=vectors.width)
         self._slack = slack_of(faiss.downcast_index(self._index.storage).sq)
 
@@ -54,7 +54,7 @@ class HnswIndex:
         index.train(stored.take(np.sort(chosen)))
         for start in range(0, len(vectors), _ADDED):
             index.add(widen(stored[start : start + _ADDED]))
-        write_sealed(index, folder / _FILE)
+        write_checksummed(index, folder / _FILE)
 
     def search(self, queries: Floats, k: int, *, allowed: Mask | None = None) -> Found:
         allowed = checked(self._vectors, queries, allowed)
@@ -62,7 +62,7 @@ class HnswIndex:
         if allowed is not None:
             among = int(np.count_nonzero(allowed))
             if among < _EXACT_SHARE * len(self._vectors):
-                return self._parts.search(queries, k, allowed)
+                return self._filtered.search(queries, k, allowed)
         first = max(k * _OVER, _AT_LEAST)
 
         def fetch(some: Floats, size: int) -> Found:
@@ -72,7 +72,7 @@ class HnswIndex:
             # The graph does not lead to all of many equal rows: what it did not settle is scanned.
             if allowed is None:
                 return scan(self._vectors, some, size)
-            return self._parts.near(some, size, allowed)
+            return self._filtered.near(some, size, allowed)
 
         return settle(fetch, self._vectors, queries, k, first=first, among=among, slack=self._slack)
 

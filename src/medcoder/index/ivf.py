@@ -14,11 +14,11 @@ import faiss
 import numpy as np
 import numpy.typing as npt
 
-from medcoder.index.base import NOTHING, Floats, Found, Mask, checked, settle
+from medcoder.index.checksummed import check_fits, read_checksummed, slack_of, write_checksummed
 from medcoder.index.clusters import Clusters
+from medcoder.index.filtered import Filtered
 from medcoder.index.lists import open_lists, write_lists
-from medcoder.index.parts import Parts
-from medcoder.index.sealed import check_fits, read_sealed, slack_of, write_sealed
+from medcoder.index.scan import NOTHING, Floats, Found, Mask, checked, settle
 from medcoder.index.stored import Stored
 from medcoder.vectors import Vectors, widen
 
@@ -50,9 +50,9 @@ class IvfIndex:
 
     def __init__(self, vectors: Vectors, folder: Path) -> None:
         self._vectors = Stored(vectors)
-        self._parts = Parts(self._vectors)
+        self._filtered = Filtered(self._vectors)
         self._last: _Part | None = None
-        self._index: Any = read_sealed(folder / _FILE)
+        self._index: Any = read_checksummed(folder / _FILE)
         self._lists = open_lists(folder, self._index, len(vectors))
         check_fits(folder / _FILE, self._index, rows=len(vectors), width=vectors.width)
         self._whole = _Part(None, len(vectors), self._lists.sizes)
@@ -88,7 +88,7 @@ class IvfIndex:
             return codes
 
         write_lists(folder, list_of, index.nlist, index.code_size, encode)
-        write_sealed(index, folder / _FILE)
+        write_checksummed(index, folder / _FILE)
 
     def search(self, queries: Floats, k: int, *, allowed: Mask | None = None) -> Found:
         allowed = checked(self._vectors, queries, allowed)
@@ -96,7 +96,7 @@ class IvfIndex:
         if allowed is not None:
             part = self._part(allowed)
             if part.among < max(_EXACT_SHARE * len(self._vectors), _EXACT_ROWS):
-                return self._parts.search(queries, k, allowed)
+                return self._filtered.search(queries, k, allowed)
         return settle(
             lambda some, size: self._near(part, some, size),
             self._vectors,

@@ -69,11 +69,11 @@ class IndexMapper:
         self._known: dict[tuple[str, str], bool] = {}
 
     def describe(self) -> dict[str, Any]:
-        kg, overlay = self._normalizer.kg, self._normalizer.overlay
+        kg, terms = self._normalizer.kg, self._normalizer.custom_terms
         custom = "\n".join(
             f"{text}\t{kg.terms.id(concept)}\t{language}"
             for text, concept, language in zip(
-                overlay.texts, overlay.concepts, overlay.languages, strict=True
+                terms.texts, terms.concepts, terms.languages, strict=True
             )
         )
         encoder = read_meta(self._normalizer.path / "encoder", kind="encoder")

@@ -1,42 +1,124 @@
-"""A batch of queries on its way through the stages."""
+"""A batch of queries on its way through the stages, and what comes out: pairs, then candidates."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from medcoder.index import Mask
-from medcoder.normalize.fusion import Flags, Reals, Search
-from medcoder.normalize.owners import Ints, Owners
-from medcoder.normalize.slips import as_spelt
+from medcoder.normalize.filters import Allowed
+from medcoder.normalize.row_terms import Ints, RowTerms
+from medcoder.normalize.typos import as_spelt
 
 _ROWS = 32  # the least
 _LEAST = 5  # concepts, whatever is asked for: confidence is about how far the best is ahead
-
 _PAIRS = 1 << 14  # of a query and a row that a stage finds at a time
+_MORE = 4  # times as many rows when they are of too few concepts
+_DIGITS = 9  # of scores: equal ones must not differ by how they were summed
 
 Floats = npt.NDArray[np.float32]
-Embed = Callable[[list[int]], Floats]  # vectors (n, d) of some queries, by their places
+Reals = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+Embed = Callable[[list[int]], Floats]  # vectors (n, d) of some queries, by their positions
 Hidden = Sequence[Collection[int]]  # terms that do not exist for each query
 
 
-class Batch(NamedTuple):
+@dataclass(slots=True)
+class Candidate:
+    """A concept by the best of its terms."""
+
+    concept: int
+    term: int  # number in the graph; -1 - number for a custom one
+    stage: str
+    cosine: float | None = None
+    similarity: float | None = None
+    score: float = 0.0
+    known: bool = True  # whether every word of the query is in some term
+    spelt: bool = False  # whether it is the query but for a slip in a word
+    name: str | None = None  # the term, folded, of those that come first
+    hit: bool = False  # whether the stage that found it is certain: it needs no score
+    settled: bool = False  # whether that stage also kept the query from the later ones
+
+
+class Fusion(NamedTuple):
+    """How cosine and similarity make a score: see `score`."""
+
+    gain: float = 1.0
+    floor: float = 0.5
+
+    def score(
+        self,
+        cosine: float | None,
+        similarity: float | None,
+        *,
+        known: bool,
+        spelt: bool = False,
+    ) -> float:
+        """The cosine; for a string with a word that no term has, likely a misspelling, also what
+        the similarity of letters is above the floor. At most 1.
+
+        spelt: the term is the string but for a slip in a word, which counts as similarity 1
+
+        >>> Fusion(gain=2.0, floor=0.5).score(0.5, 0.75, known=True)
+        0.5
+        >>> Fusion(gain=2.0, floor=0.5).score(0.5, 0.75, known=False)
+        0.5
+        >>> Fusion(gain=2.0, floor=0.5).score(0.5, 1.0, known=False)
+        0.75
+        """
+        if cosine is None or similarity is None:
+            return cosine or similarity or 0.0
+        return float(self.scores(cosine, similarity, known=known, spelt=spelt))
+
+    def scores(self, cosine: Any, similarity: Any, *, known: Any, spelt: Any) -> Reals:
+        """The same of arrays, where both are there."""
+        letters = np.where(spelt, 1.0, similarity)
+        best = 1 + self.gain * (1 - self.floor)
+        fused = (cosine + self.gain * np.maximum(letters - self.floor, 0.0)) / best
+        by_meaning = np.asarray(known) | (not self.gain)
+        scores: Reals = np.where(by_meaning, cosine, np.round(fused, _DIGITS))
+        return scores
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """What the stages have in common for one batch of queries."""
+
+    top: int
+    stages: Collection[str]
+    fusion: Fusion
+    allowed: Allowed | None = None
+
+    @property
+    def rows(self) -> int:
+        """Rows that a stage looks at for each query."""
+        return max(_ROWS, 4 * self.top)
+
+    @property
+    def mask(self) -> Mask | None:
+        """The rows that may be answered with."""
+        return None if self.allowed is None else self.allowed.rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
     """A batch of queries, and what may be answered with."""
 
     texts: Sequence[str]
     words: list[list[str]]
     known_words: list[list[bool]]  # which of them are in some term
     known: Flags  # whether all are
-    owners: Owners
-    custom: Mask  # of the terms of the overlay
+    unsettled: Flags  # which queries the stages to come are still asked
+    row_terms: RowTerms
+    hidden: Hidden
+    custom: Mask  # which custom terms may be answered with
     search: Search
-
-    @property
-    def letters(self) -> bool:
-        return "ngram" in self.search.stages
+    letters: bool  # whether a stage compares letters
+    meaning: bool  # whether a stage compares vectors
 
     def spelt(self, query: int, words: Sequence[str]) -> bool:
         """Whether a query is these words but for a slip in one that no term has."""
@@ -44,23 +126,15 @@ class Batch(NamedTuple):
 
     @property
     def wanted(self) -> int:
+        """Concepts to find for each query."""
         return max(self.search.top, _LEAST)
 
-    @property
-    def rows(self) -> int:
-        return rows_of(self.search)
 
-
-def rows_of(search: Search) -> int:
-    """Rows that a stage looks at for each query."""
-    return max(_ROWS, 4 * search.top)
-
-
-def parts(
+def chunks(
     queries: Sequence[str], embed: Embed | None, search: Search, without: Hidden | None
 ) -> Iterator[tuple[Sequence[str], Embed | None, Search, Hidden | None]]:
     """What is asked, as many queries at a time as have room in memory."""
-    size = max(_PAIRS // rows_of(search), 1)
+    size = max(_PAIRS // search.rows, 1)
     for start in range(0, len(queries), size):
         part = slice(start, start + size)
         yield (
@@ -73,7 +147,57 @@ def parts(
 
 def _shifted(embed: Embed, start: int) -> Embed:
     """Of queries that are numbered from `start` on."""
-    return lambda places: embed([start + place for place in places])
+    return lambda positions: embed([start + position for position in positions])
+
+
+class Pairs(NamedTuple):
+    """Pairs of a query and a row: by query, of each the best first."""
+
+    query: Ints
+    row: Ints
+    value: Reals  # how near, or how similar
+
+    @classmethod
+    def none(cls) -> Self:
+        return cls(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+
+    @classmethod
+    def joined(cls, queries: Ints, matches: Sequence[tuple[Any, Any]]) -> Self:
+        """Of rows and values for each of some queries."""
+        if not len(queries):
+            return cls.none()
+        counts = [len(rows) for rows, _ in matches]
+        rows, values = (np.concatenate(arrays) for arrays in zip(*matches, strict=True))
+        return cls(np.repeat(queries, counts), rows, values.astype(np.float64))
+
+    def of(self, chosen: Flags) -> Pairs:
+        return Pairs(self.query[chosen], self.row[chosen], self.value[chosen])
+
+    def keys(self, rows: int) -> Ints:
+        """A number for each pair."""
+        keys: Ints = self.query * rows + self.row
+        return keys
+
+
+def enough(look: Callable[[Ints, int], Pairs], queries: Ints, batch: Batch) -> Pairs:
+    """The rows of each query, more until they are of enough concepts: one may have hundreds.
+
+    look: finds as many rows for some queries
+    """
+    size = batch.search.rows
+    parts = [Pairs.none()]
+    while len(queries):
+        pairs = look(queries, size)
+        count = int(queries[-1]) + 1
+        few = batch.row_terms.concepts(pairs.query, pairs.row, count) < batch.wanted
+        again = few & (np.bincount(pairs.query, minlength=count) >= size)
+        parts.append(pairs.of(~again[pairs.query]))
+        queries, size = np.flatnonzero(again), size * _MORE
+    query = np.concatenate([part.query for part in parts])
+    order = np.argsort(query, kind="stable")
+    row = np.concatenate([part.row for part in parts])
+    value = np.concatenate([part.value for part in parts])
+    return Pairs(query[order], row[order], value[order])
 
 
 class Scored(NamedTuple):

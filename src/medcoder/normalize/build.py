@@ -25,17 +25,17 @@ from medcoder.errors import ArtefactError, UsageError
 from medcoder.files import write_json
 from medcoder.index import INDEXES, build_index, choose, open_index
 from medcoder.kg import KG
-from medcoder.normalize.calibrate import Calibration
-from medcoder.normalize.candidates import Candidates, Fusion
-from medcoder.normalize.custom_terms import Overlay
-from medcoder.normalize.drawn import calibrate
-from medcoder.normalize.grams import Grams, build_grams
+from medcoder.normalize.batch import Fusion
+from medcoder.normalize.calibrate import Calibration, calibrate
+from medcoder.normalize.custom_terms import CustomTerms
+from medcoder.normalize.rank import Ranker
+from medcoder.normalize.stages.letters import Grams, build_grams
 from medcoder.progress import silent
 from medcoder.text import FOLD_VERSION, check_fold
 from medcoder.vectors import Vectors
 from medcoder.vectors.embed import embed
+from medcoder.vectors.known import Known, open_seed
 from medcoder.vectors.plan import row_texts
-from medcoder.vectors.seed import Known, open_seed
 
 KIND = "index"
 VERSION = 2
@@ -202,14 +202,14 @@ def _embedded(kg: KG, encoder: OnnxEncoder, path: Path) -> Vectors | None:
 
 
 def _calibrate(kg: KG, encoder: OnnxEncoder, vectors: Vectors, kind: str, folder: Path) -> None:
-    found = Candidates(
+    ranker = Ranker(
         kg,
         vectors,
         open_index(kind, vectors, folder / SEARCH),
         Grams(folder / GRAMS),
-        Overlay(kg, None, None),
+        CustomTerms(kg, None, None),
     )
-    fusion, fitted = calibrate(found, encoder, min(_QUERIES, len(kg)))
+    fusion, fitted = calibrate(ranker, encoder, min(_QUERIES, len(kg)))
     stages = {name: one.as_dict() for name, one in fitted.items()}
     write_json(folder / CALIBRATION, {"fusion": fusion._asdict(), "stages": stages})
 

@@ -25,7 +25,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from medcoder.normalize.candidates import Candidate
+from medcoder.normalize.batch import Candidate, Fusion, Search
+from medcoder.normalize.calibration_queries import Query, draw
+from medcoder.normalize.rank import Ranker
+from medcoder.normalize.stages import calibration_name
+from medcoder.types import Encoder
 
 Floats = npt.NDArray[np.float64]
 
@@ -41,6 +45,27 @@ _BINS = 10
 _DIGITS = 6  # of scores, to be called equal
 _ENOUGH = 30  # answers that show a precision
 _TAUGHT = 5  # candidates of a query that are learnt from
+_BATCH = 256  # queries at a time
+_TOP = 5
+_FUSIONS = [Fusion(gain, floor) for gain in (0.0, 0.5, 1.0, 2.0, 4.0) for floor in (0.4, 0.5, 0.6)]
+# Stages that are asked for together: each set has a calibration. The first decides the fusion.
+_SETS = (("exact", "dense", "ngram"), ("exact", "dense"), ("exact", "ngram"), ("exact",))
+
+
+def calibrate(
+    ranker: Ranker, encoder: Encoder, count: int
+) -> tuple[Fusion, dict[str, Calibration]]:
+    """The fusion that suits the graph, and a calibration for each set of stages."""
+    queries = draw(ranker, count)
+    vectors = _vectors(ranker, encoder, queries)
+    half = len(queries) // 2
+    fusion = _best_fusion(ranker, queries[:half], vectors[:half])
+    fitted = {}
+    for stages in _SETS:
+        search = Search(top=_TOP, stages=stages, fusion=fusion)
+        asked = _ask(ranker, queries, vectors, search)
+        fitted[calibration_name(stages)] = fit(asked[:half], asked[half:])
+    return fusion, fitted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +140,7 @@ def features(candidates: Sequence[Candidate], first: int | None = None) -> Float
     second = next((score for score, one in zip(scores, leaders, strict=True) if one), 0.0)
     for place, one in enumerate(candidates[:first]):
         margin = scores[place] - (scores[0] if leaders[place] else second)
-        mine = one.stage == "exact"
+        mine = one.hit
         rows[place] = (
             one.score,
             one.score**2,
@@ -288,3 +313,63 @@ def _confidence(rows: Floats, weights: Floats) -> Floats:
 def _sigmoid(values: Floats) -> Floats:
     found: Floats = 1 / (1 + np.exp(-np.clip(values, -30, 30)))
     return found
+
+
+def _best_fusion(
+    ranker: Ranker, queries: Sequence[Query], vectors: npt.NDArray[np.float32]
+) -> Fusion:
+    """The one that is best for the kinds of queries on average; of equal ones, the least gain.
+
+    Candidates are found once and put in order anew for each.
+    """
+    search = Search(top=_TOP, stages=_SETS[0], fusion=Fusion())
+    asked = [one for one in _ask(ranker, queries, vectors, search) if one.concept is not None]
+    kinds = Counter(one.kind for one in asked)
+    hits = {
+        fusion: sum(_right(one, fusion) / kinds[one.kind] for one in asked) for fusion in _FUSIONS
+    }
+    return max(hits, key=lambda fusion: (hits[fusion], -fusion.gain, fusion.floor))
+
+
+def _right(one: Asked, fusion: Fusion) -> bool:
+    if not one.candidates or one.candidates[0].hit:
+        return one.right
+
+    def score(other: Candidate) -> float:
+        return fusion.score(other.cosine, other.similarity, known=other.known, spelt=other.spelt)
+
+    # Concepts of one name have one score: see above.
+    found = [score(other) for other in one.candidates if other.concept == one.concept]
+    return bool(found) and max(found) >= max(map(score, one.candidates))
+
+
+def _ask(
+    ranker: Ranker,
+    queries: Sequence[Query],
+    vectors: npt.NDArray[np.float32],
+    search: Search,
+) -> list[Asked]:
+    asked = []
+    for start in range(0, len(queries), _BATCH):
+        some = queries[start : start + _BATCH]
+        answers = ranker.find(
+            [query.text for query in some],
+            vectors[start : start + _BATCH].__getitem__,
+            search,
+            without=[query.hidden for query in some],
+        )
+        asked += [
+            Asked(query.kind, candidates, query.meant)
+            for query, candidates in zip(some, answers, strict=True)
+        ]
+    return asked
+
+
+def _vectors(ranker: Ranker, encoder: Encoder, queries: Sequence[Query]) -> npt.NDArray[np.float32]:
+    """Vectors of the queries; those of terms are there already."""
+    rows = np.array([query.row for query in queries], np.int64)
+    vectors = ranker.vectors.take(np.maximum(rows, 0))
+    new = np.flatnonzero(rows < 0)
+    if len(new):
+        vectors[new] = encoder.encode([queries[place].text for place in new.tolist()])
+    return vectors

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +22,9 @@ from safetensors.numpy import save_file
 from medcoder.errors import InputError, MedcoderError, UsageError
 from medcoder.files import locked, replacing, write_text
 from medcoder.kg import KG
-from medcoder.normalize.grams import Grams, grams
+from medcoder.normalize.batch import Batch, Floats, Scored
+from medcoder.normalize.filters import Allowed
+from medcoder.normalize.stages.letters import Grams, grams
 from medcoder.tables.text import check_columns, read_rows, read_text
 from medcoder.text import clean, fold, language_tag
 from medcoder.types import Encoder
@@ -42,7 +44,7 @@ class CustomTerm(NamedTuple):
     language: str = ""
 
 
-def overlay_file(index: Path) -> Path:
+def custom_terms_file(index: Path) -> Path:
     """Where the custom terms of an index lie."""
     # "." has no name to put something beside, and a link keeps its own: that rules out resolve().
     place = Path(os.path.abspath(index))  # noqa: PTH100
@@ -126,7 +128,7 @@ def remove_terms(file: Path, term: str, concept: str | None = None) -> int:
     return len(before) - len(kept)
 
 
-class Overlay:
+class CustomTerms:
     """Custom terms ready for search. Those whose concept the graph lacks are in `lost`."""
 
     def __init__(self, kg: KG, encoder: Encoder | None, file: Path | None) -> None:
@@ -219,3 +221,69 @@ def _read_vectors(cache: Path, encoder: str) -> dict[str, npt.NDArray[np.float32
             return dict(zip(texts, vectors, strict=True))
     except (OSError, SafetensorError, KeyError, ValueError):
         return {}  # none yet, or damaged: it is only a cache
+
+
+def custom_mask(custom: CustomTerms, allowed: Allowed | None) -> Mask:
+    """Which terms may be answered with."""
+    if allowed is None:
+        return np.ones(len(custom), np.bool_)
+    pairs = zip(custom.concepts, custom.languages, strict=True)
+    return np.array([allowed.custom(*pair) for pair in pairs], np.bool_)
+
+
+def custom_typos(
+    custom: CustomTerms, grams: Grams, batch: Batch
+) -> Iterator[tuple[int, tuple[int, float]]]:
+    """The positions of queries that are a term but for a slip, with its number and similarity."""
+    for position in (
+        np.flatnonzero(batch.unsettled & ~batch.known).tolist() if batch.letters else ()
+    ):
+        for number, similarity in custom.similar(
+            batch.texts[position], grams, batch.custom
+        ).items():
+            if batch.spelt(position, fold(custom.texts[number]).split()):
+                yield position, (number, similarity)
+
+
+def with_custom(
+    custom: CustomTerms, grams: Grams, batch: Batch, vectors: Floats | None, scored: Scored
+) -> Scored:
+    """Custom terms added to those of the graph."""
+    rows = [
+        row
+        for position in np.flatnonzero(batch.unsettled).tolist()
+        for row in _scored(custom, grams, batch, vectors, position)
+    ]
+    if not rows:
+        return scored
+    more = (
+        np.array(column, kept.dtype)
+        for column, kept in zip(zip(*rows, strict=True), scored, strict=True)
+    )
+    return Scored(*(np.concatenate(pair) for pair in zip(scored, more, strict=True)))
+
+
+def _scored(
+    custom: CustomTerms, grams: Grams, batch: Batch, vectors: Floats | None, position: int
+) -> Iterator[tuple[int, int, int, bool, float, float, float, bool]]:
+    query, known = batch.texts[position], bool(batch.known[position])
+    cosines = custom.cosines(vectors[position]) if vectors is not None else None
+    near = custom.near(cosines, batch.custom) if cosines is not None else []
+    alike = custom.similar(query, grams, batch.custom) if batch.letters else {}
+    for number in dict.fromkeys([*near, *alike]):
+        words = fold(custom.texts[number]).split()
+        cosine = min(float(cosines[number]), 1.0) if cosines is not None else None
+        similarity = alike.get(number)
+        if batch.letters and similarity is None:
+            similarity = float(grams.similarity(query, [custom.texts[number]])[0])
+        spelt = batch.letters and not known and batch.spelt(position, words)
+        yield (
+            position,
+            custom.concepts[number],
+            -1 - number,
+            number in near,
+            np.nan if cosine is None else cosine,
+            np.nan if similarity is None else similarity,
+            batch.search.fusion.score(cosine, similarity, known=known, spelt=spelt),
+            spelt,
+        )

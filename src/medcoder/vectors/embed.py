@@ -22,8 +22,8 @@ from medcoder.kg import KG
 from medcoder.progress import Progress, silent
 from medcoder.types import Encoder
 from medcoder.vectors import HASHES, KIND, ROW_FIRST, ROW_TERMS, ROWS, TERM_ROW, VERSION, Vectors
+from medcoder.vectors.known import Known
 from medcoder.vectors.plan import Plan, make_plan, row_texts
-from medcoder.vectors.seed import Known
 
 _SHARD = 4096  # rows after which work is safe from a kill
 _STATE = "state.json"

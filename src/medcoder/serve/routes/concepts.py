@@ -14,10 +14,9 @@ from medcoder.serve.refusals import Refused, coded
 from medcoder.serve.routes.common import failures
 from medcoder.serve.shapes.lookup import ConceptOf, FiltersOf, Neighbours
 from medcoder.serve.state import serving
-from medcoder.types import Stage
 
 router = APIRouter(prefix="/v1", tags=["concepts"])
-_DENSE: tuple[Stage, ...] = ("dense",)
+_DENSE: tuple[str, ...] = ("dense",)
 Id = Annotated[str, Path(max_length=200, examples=["HP:0001658"])]
 
 

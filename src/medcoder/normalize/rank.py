@@ -1,4 +1,4 @@
-"""The three stages: which concepts may be meant by a string, and how near each is to it.
+"""Rank the concepts that a string may mean: what the stages find, fused and put in order.
 
 A batch of strings goes through each stage as a whole, as arrays of pairs of a string and a row.
 """
@@ -7,18 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from medcoder.index import RowIndex
 from medcoder.kg import KG
-from medcoder.normalize.batch import Batch, Embed, Floats, Scored, parts
-from medcoder.normalize.custom import custom_mask, custom_slips, with_custom
-from medcoder.normalize.custom_terms import Overlay
-from medcoder.normalize.fusion import Candidate, Fusion, Search
-from medcoder.normalize.grams import Grams
-from medcoder.normalize.owners import Owners
-from medcoder.normalize.pairs import Flags, Ints, Pairs, enough
+from medcoder.normalize.batch import (
+    Batch,
+    Candidate,
+    Embed,
+    Flags,
+    Floats,
+    Hidden,
+    Pairs,
+    Scored,
+    Search,
+    chunks,
+)
+from medcoder.normalize.custom_terms import CustomTerms, custom_mask, custom_typos, with_custom
+from medcoder.normalize.row_terms import RowTerms
+from medcoder.normalize.stages import STAGES, HitStage, LetterStage, MeaningStage, Measure, Searched
+from medcoder.normalize.stages.letters import Grams
 from medcoder.text import fold
 from medcoder.vectors import NO_ROW, Vectors
 
@@ -27,14 +37,14 @@ _EQUAL = 1e-6  # by which scores of one name may differ
 _WORDS = 1 << 16  # rows whose words stay in memory
 
 
-class Candidates:
-    """Finds candidates for queries in a graph and its overlay."""
+class Ranker:
+    """Finds and ranks candidates for queries in a graph and a user's own terms."""
 
     def __init__(
-        self, kg: KG, vectors: Vectors, index: RowIndex, grams: Grams, overlay: Overlay
+        self, kg: KG, vectors: Vectors, index: RowIndex, grams: Grams, custom: CustomTerms
     ) -> None:
-        self.kg, self.vectors, self.index, self.grams = kg, vectors, index, grams
-        self.overlay = overlay
+        self.kg, self.vectors, self.grams, self.custom_terms = kg, vectors, grams, custom
+        self._searched = Searched(kg, vectors, index, grams, custom)
         self._words = lru_cache(_WORDS)(self._row_words)
 
     def find(
@@ -43,7 +53,7 @@ class Candidates:
         embed: Embed | None,
         search: Search,
         *,
-        without: Sequence[Collection[int]] | None = None,
+        without: Hidden | None = None,
     ) -> list[list[Candidate]]:
         """Candidates of each query, best first.
 
@@ -53,7 +63,7 @@ class Candidates:
         """
         return [
             candidates
-            for part in parts(queries, embed, search, without)
+            for part in chunks(queries, embed, search, without)
             for candidates in self._find(*part)
         ]
 
@@ -62,65 +72,73 @@ class Candidates:
         queries: Sequence[str],
         embed: Embed | None,
         search: Search,
-        without: Sequence[Collection[int]] | None,
+        without: Hidden | None,
     ) -> list[list[Candidate]]:
         hidden = without if without is not None else [()] * len(queries)
         known = [
             self.grams.known(query, self._hidden_texts(terms))
             for query, terms in zip(queries, hidden, strict=True)
         ]
+        stages = [STAGES.load(name)(self._searched) for name in STAGES if name in search.stages]
+        letters: LetterStage | None = _measuring(stages, "similarity")
+        meaning: MeaningStage | None = _measuring(stages, "cosine") if embed is not None else None
         asked = Batch(
-            queries,
-            [fold(query).split() for query in queries],
-            known,
-            np.array([all(words) for words in known], np.bool_),
-            Owners(self.kg, self.vectors, search.allowed, without),
-            custom_mask(self.overlay, search.allowed),
-            search,
+            texts=queries,
+            words=[fold(query).split() for query in queries],
+            known_words=known,
+            known=np.array([all(words) for words in known], np.bool_),
+            unsettled=np.ones(len(queries), np.bool_),
+            row_terms=RowTerms(self.kg, self.vectors, search.allowed, without),
+            hidden=hidden,
+            custom=custom_mask(self.custom_terms, search.allowed),
+            search=search,
+            letters=letters is not None,
+            meaning=meaning is not None,
         )
-        alike = self._alike(asked, dense=embed is not None)
+        hits = self._hits(asked, [stage for stage in stages if stage.measure is None])
+        alike = letters.find(asked) if letters is not None else Pairs.none()
         spelt = self._spelt(asked, alike)
-        vectors = self._embedded(asked, embed, alike.of(spelt)) if embed is not None else None
-        near = self._near(asked, vectors)
+        vectors, near = None, Pairs.none()
+        if meaning is not None and embed is not None:
+            vectors = self._embedded(asked, embed, alike.of(spelt))
+            near = meaning.find(asked, vectors)
         scored = self._scored(asked, vectors, near, alike, spelt)
-        ranked = self._ranked(asked, vectors, scored, hidden)
+        names = (letters.name if letters else "", meaning.name if meaning else "")
+        ranked = self._ranked(asked, vectors, scored, hits, names)
         self._name(asked, ranked)
         if asked.letters:
             self._spell(asked, ranked)
         return ranked
 
-    def _alike(self, asked: Batch, *, dense: bool) -> Pairs:
-        """What is spelt in known words is ranked by meaning alone, if it can be: see `Fusion`."""
-        if not asked.letters:
-            return Pairs.none()
-        mask = None if asked.search.allowed is None else asked.search.allowed.rows
-
-        def look(queries: Ints, size: int) -> Pairs:
-            texts = [asked.texts[place] for place in queries.tolist()]
-            return Pairs.joined(queries, self.grams.search(texts, size, allowed=mask))
-
-        places = np.flatnonzero(~asked.known | (not dense))
-        return enough(look, places, asked.owners, asked.rows, asked.wanted)
-
-    def _near(self, asked: Batch, vectors: Floats | None) -> Pairs:
-        if vectors is None or not len(vectors):
-            return Pairs.none()
-        mask = None if asked.search.allowed is None else asked.search.allowed.rows
-
-        def look(queries: Ints, size: int) -> Pairs:
-            scores, rows = self.index.search(vectors[queries], size, allowed=mask)
-            real = rows >= 0
-            query = np.broadcast_to(queries[:, None], rows.shape)[real]
-            return Pairs(query, rows[real], np.minimum(scores[real], 1).astype(np.float64))
-
-        return enough(look, np.arange(len(vectors)), asked.owners, asked.rows, asked.wanted)
+    def _hits(self, asked: Batch, stages: Sequence[HitStage]) -> list[dict[int, Candidate]]:
+        """What the stages are certain of, by concept. They also settle queries."""
+        hits: list[dict[int, Candidate]] = [{} for _ in asked.texts]
+        for stage in stages:
+            sought = asked.unsettled.copy()
+            terms, settled = stage.find(asked)
+            asked.unsettled[list(settled)] = False
+            for position in np.flatnonzero(sought).tolist():
+                for concept, term in terms[position].items():
+                    hits[position].setdefault(
+                        concept,
+                        Candidate(
+                            concept,
+                            term,
+                            stage.name,
+                            similarity=stage.similarity if asked.letters else None,
+                            score=1.0,
+                            hit=True,
+                            settled=position in settled,
+                        ),
+                    )
+        return hits
 
     def _spelt(self, asked: Batch, alike: Pairs) -> Flags:
         """Which rows are the query but for a slip in a word: one that no term has."""
         found = np.zeros(len(alike.row), np.bool_)
         first = np.searchsorted(alike.query, alike.query)
         looked_at = ~asked.known[alike.query] & (np.arange(len(found)) - first < _COMPARED)
-        looked_at &= asked.owners.seen(alike.query, alike.row)
+        looked_at &= asked.row_terms.seen(alike.query, alike.row)
         for place in np.flatnonzero(looked_at).tolist():
             words = self._words(int(alike.row[place]))
             found[place] = asked.spelt(int(alike.query[place]), words)
@@ -128,16 +146,16 @@ class Candidates:
 
     def _embedded(self, asked: Batch, embed: Embed, spelt: Pairs) -> Floats:
         """Vectors of the queries, or of the most similar term that they are but for a slip."""
-        vectors = np.empty((len(asked.texts), self.vectors.width), np.float32)
+        vectors = np.zeros((len(asked.texts), self.vectors.width), np.float32)
         places, first = np.unique(spelt.query, return_index=True)
         vectors[places] = self.vectors.take(spelt.row[first])
         similar = dict(zip(places.tolist(), spelt.value[first].tolist(), strict=True))
-        if len(self.overlay):
-            for place, (number, similarity) in custom_slips(self.overlay, self.grams, asked):
+        if len(self.custom_terms):
+            for place, (number, similarity) in custom_typos(self.custom_terms, self.grams, asked):
                 if similarity > similar.get(place, 0.0):
-                    vectors[place] = self.overlay.vector(number)
+                    vectors[place] = self.custom_terms.vector(number)
                     similar[place] = similarity
-        left = [place for place in range(len(vectors)) if place not in similar]
+        left = [place for place in np.flatnonzero(asked.unsettled).tolist() if place not in similar]
         if left:
             vectors[left] = embed(left)
         return vectors
@@ -171,7 +189,7 @@ class Candidates:
                 cosine, np.nan_to_num(similarity), known=asked.known[query], spelt=slip
             )
         dense = np.arange(len(row)) < len(near.row)
-        owned = asked.owners.of(query, row)
+        owned = asked.row_terms.of(query, row)
         return Scored(
             query[owned.place],
             owned.concept,
@@ -194,39 +212,31 @@ class Candidates:
         asked: Batch,
         vectors: Floats | None,
         scored: Scored,
-        hidden: Sequence[Collection[int]],
+        hits: list[dict[int, Candidate]],
+        names: tuple[str, str],  # of the stages that compare letters and meaning
     ) -> list[list[Candidate]]:
-        """Each concept once, by its best term; exact ones first."""
-        if len(self.overlay):
-            scored = with_custom(self.overlay, self.grams, asked, vectors, scored)
+        """Each concept once, by its best term; hits first."""
+        if len(self.custom_terms):
+            scored = with_custom(self.custom_terms, self.grams, asked, vectors, scored)
         order = np.lexsort((scored.term, -scored.score, scored.concept, scored.query))
         same = np.diff(scored.query[order], prepend=-1) | np.diff(scored.concept[order], prepend=-1)
         scored = scored.of(order[same != 0])
         scored = scored.of(np.lexsort((scored.concept, -scored.score, scored.query)))
-        exact = [
-            self._exact(query, asked, terms) if "exact" in asked.search.stages else {}
-            for query, terms in zip(asked.texts, hidden, strict=True)
-        ]
-        same_letters = 1.0 if asked.letters else None
-        ranked = [
-            [
-                Candidate(
-                    concept, term, "exact", self._cosine(term, vectors, place), same_letters, 1.0
-                )
-                for concept, term in terms.items()
-            ]
-            for place, terms in enumerate(exact)
-        ]
+        ranked = [list(candidates.values()) for candidates in hits]
+        if vectors is not None:
+            for position in np.flatnonzero(asked.unsettled).tolist():
+                for hit in ranked[position]:
+                    hit.cosine = self._cosine(hit.term, vectors[position])
         known = asked.known.tolist()
         for query, concept, term, dense, cosine, similarity, score, spelt in zip(
             *(column.tolist() for column in scored), strict=True
         ):
-            if concept not in exact[query]:
+            if concept not in hits[query]:
                 ranked[query].append(
                     Candidate(
                         concept,
                         term,
-                        "dense" if dense else "ngram",
+                        names[dense],
                         cosine if cosine == cosine else None,
                         similarity if similarity == similarity else None,
                         score,
@@ -236,42 +246,25 @@ class Candidates:
                 )
         return ranked
 
-    def _exact(self, query: str, asked: Batch, hidden: Collection[int]) -> dict[int, int]:
-        """Terms by concept: custom ones, then those whose preferred name it is, then others."""
-        allowed = asked.search.allowed
-        exact = {
-            concept: -1 - number
-            for concept, number in self.overlay.exact(query)
-            if asked.custom[number]
-        }
-        found = self.kg.find_terms(query)
-        found.sort(key=lambda pair: pair[1] != self.kg.terms.first[pair[0]])
-        for concept, term in found:
-            if (allowed is None or allowed.terms[term]) and term not in hidden:
-                exact.setdefault(concept, term)
-        return exact
-
-    def _cosine(self, term: int, vectors: Floats | None, place: int) -> float | None:
-        if vectors is None:
-            return None
+    def _cosine(self, term: int, vector: Floats) -> float | None:
         if term < 0:
-            return min(float(self.overlay.cosines(vectors[place])[-1 - term]), 1.0)
+            return min(float(self.custom_terms.cosines(vector)[-1 - term]), 1.0)
         row = int(self.vectors.term_row[term])
         if row == NO_ROW:
             return None
-        found = np.einsum("rd,d->r", self.vectors.take(np.array([row])), vectors[place])
-        return min(float(found[0]), 1.0)
+        cosine = np.einsum("rd,d->r", self.vectors.take(np.array([row])), vector)
+        return min(float(cosine[0]), 1.0)
 
     def _name(self, asked: Batch, ranked: Sequence[Sequence[Candidate]]) -> None:
         """Say by which name the first candidates, and all as near as the best, are found."""
         for words, candidates in zip(asked.words, ranked, strict=True):
             for place, one in enumerate(candidates):
-                if one.stage == "exact":
+                if one.hit:
                     one.name = " ".join(words)
                 elif place >= asked.wanted and one.score < candidates[0].score - _EQUAL:
                     break
                 elif one.term < 0:
-                    one.name = fold(self.overlay.texts[-1 - one.term])
+                    one.name = fold(self.custom_terms.texts[-1 - one.term])
                 else:
                     one.name = " ".join(self._words(int(self.vectors.term_row[one.term])))
 
@@ -281,14 +274,17 @@ class Candidates:
             (place, one)
             for place, candidates in enumerate(ranked)
             for one in candidates[: asked.wanted]
-            if one.similarity is None
+            if one.similarity is None and self._has_row(one.term) and asked.unsettled[place]
         ]
-        if some:  # all of the graph, and with rows: letters count for those of the overlay
+        if some:
             rows = self.vectors.term_row[[one.term for _, one in some]].astype(np.int64)
             places = np.array([place for place, _ in some])
             similar = self._similarities(asked, Pairs(places, rows, np.empty(0)))
             for (_, one), similarity in zip(some, similar.tolist(), strict=True):
                 one.similarity = similarity
+
+    def _has_row(self, term: int) -> bool:
+        return term >= 0 and bool(self.vectors.term_row[term] != NO_ROW)
 
     def _hidden_texts(self, hidden: Collection[int]) -> list[str]:
         """Texts of rows that have no term left."""
@@ -306,4 +302,6 @@ class Candidates:
         return fold(self._row_text(row)).split()
 
 
-__all__ = ["Candidate", "Candidates", "Embed", "Fusion", "Search"]
+def _measuring(stages: Sequence[Any], measure: Measure) -> Any:
+    """The stage that measures this, if it is asked for."""
+    return next((stage for stage in stages if stage.measure == measure), None)

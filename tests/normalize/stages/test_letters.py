@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from medcoder.normalize import grams as module
-from medcoder.normalize.grams import Grams, build_grams, grams
+from medcoder.normalize.stages import letters as module
+from medcoder.normalize.stages.letters import Grams, build_grams, grams
 from medcoder.text import fold
 from support.plain import Trigrams, trigrams
 

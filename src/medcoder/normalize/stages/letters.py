@@ -1,4 +1,4 @@
-"""Strings by shared letters: three at a time, rare ones counting more. Finds misspellings.
+"""Terms that share letters with the query, three at a time, rare ones counting more.
 
 The similarity of two folded strings is the cosine of their sets of trigrams, each weighted by its
 inverse document frequency. On disk there is a list of rows for each trigram, four bytes a row, and
@@ -11,13 +11,15 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from medcoder.arrays import open_array, write_array
 from medcoder.kg.keys import hash_text
+from medcoder.normalize.batch import Batch, Pairs, enough
+from medcoder.normalize.stages import Measure, Searched
 from medcoder.text import fold
 
 _BUCKETS = 1 << 18  # trigrams are told apart by 18 bits of a hash
@@ -31,6 +33,28 @@ _AT_ONCE = 1 << 22  # pairs of a trigram and a row that are looked for at a time
 _MIX = np.array([0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D], np.uint64)
 
 Buckets = npt.NDArray[np.int64]
+
+
+class Letters:
+    """Finds misspellings. A string of known words is ranked by meaning alone, if it can be."""
+
+    name: ClassVar[str] = "ngram"
+    label: ClassVar[str] = "by its letters"
+    justification: ClassVar[str] = "semapv:LexicalSimilarityThresholdMatching"
+    measure: ClassVar[Measure | None] = "similarity"
+
+    def __init__(self, searched: Searched) -> None:
+        self._grams = searched.grams
+
+    def find(self, batch: Batch) -> Pairs:
+        mask = batch.search.mask
+
+        def look(queries: npt.NDArray[np.int64], size: int) -> Pairs:
+            texts = [batch.texts[position] for position in queries.tolist()]
+            return Pairs.joined(queries, self._grams.search(texts, size, allowed=mask))
+
+        asked = batch.unsettled & (~batch.known | (not batch.meaning))
+        return enough(look, np.flatnonzero(asked), batch)
 
 
 def grams(text: str) -> Buckets:

@@ -17,7 +17,7 @@ from medcoder.errors import ArtefactError
 _DIGEST = 16  # bytes, after those of faiss, which reads no further than its own
 
 
-def write_sealed(index: Any, path: Path) -> None:
+def write_checksummed(index: Any, path: Path) -> None:
     """Write an index, and after it the digest of the file."""
     faiss.write_index(index, os.fspath(path))
     with path.open("rb") as file:
@@ -26,8 +26,8 @@ def write_sealed(index: Any, path: Path) -> None:
         file.write(digest)
 
 
-def read_sealed(path: Path, flags: int = 0) -> Any:
-    """Read an index that `write_sealed` wrote."""
+def read_checksummed(path: Path, flags: int = 0) -> Any:
+    """Read an index that `write_checksummed` wrote."""
     try:
         with path.open("rb") as file:
             size = max(path.stat().st_size - _DIGEST, 0)

@@ -1,4 +1,4 @@
-"""Slips of the fingers: words that differ by one letter."""
+"""Typos: words that differ by one letter."""
 
 from __future__ import annotations
 
@@ -63,5 +63,7 @@ def _fixed(word: str) -> str:
     if word.isalpha():
         return ""
     return "".join(
-        one for one in word if not (one.isalpha() or unicodedata.category(one)[0] == "M")
+        letter
+        for letter in word
+        if not (letter.isalpha() or unicodedata.category(letter)[0] == "M")
     )

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from medcoder.index.base import ROUNDING, SPARE, Floats, Found, Mask, Rows, Sliced, scan, settle
+from medcoder.index.scan import ROUNDING, SPARE, Floats, Found, Mask, Rows, Sliced, scan, settle
 from medcoder.index.stored import Stored
 
 _KEPT = 1 << 28  # bytes of a part that stay in memory for the next query
@@ -19,7 +19,7 @@ class _Part(NamedTuple):
     rows: Sliced
 
 
-class Parts:
+class Filtered:
     """The part of the last filter is kept in memory, if it is not too large."""
 
     def __init__(self, vectors: Stored) -> None:

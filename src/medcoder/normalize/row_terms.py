@@ -1,4 +1,4 @@
-"""Whose rows are: the terms and concepts of pairs of a query and a row."""
+"""The terms and concepts that a row of vectors belongs to, for pairs of a query and a row."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Owned(NamedTuple):
     term: Ints
 
 
-class Owners:
+class RowTerms:
     """Leaves out what a filter does not allow, and what is hidden from a query."""
 
     def __init__(

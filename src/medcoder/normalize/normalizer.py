@@ -1,0 +1,312 @@
+"""Strings to ranked concepts, with filters, abstention and reasons."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from medcoder.encode import load_exported
+from medcoder.errors import ArtefactError, UsageError
+from medcoder.index import open_index
+from medcoder.kg import KG
+from medcoder.normalize.batch import Candidate, Search
+from medcoder.normalize.build import (
+    CALIBRATION,
+    ENCODER,
+    GRAMS,
+    SEARCH,
+    open_parts,
+    read_calibration,
+)
+from medcoder.normalize.calibrate import Calibration, namesakes
+from medcoder.normalize.custom_terms import SOURCE, CustomTerms, custom_terms_file
+from medcoder.normalize.filters import Filter, Filters
+from medcoder.normalize.rank import Ranker
+from medcoder.normalize.stages import CERTAIN, STAGES, calibration_name
+from medcoder.normalize.stages.letters import Grams
+from medcoder.text import clean
+from medcoder.types import Answer, Encoder, Match
+from medcoder.vectors import Vectors
+
+Progress = Callable[[str, int, int], None]
+Names = Collection[str] | str | None
+_BATCH = 512  # distinct strings at a time
+_KEPT = 1 << 14  # answers that are remembered, the latest asked for
+
+
+class Normalizer:
+    """Ranks the concepts of an index for any string.
+
+    >>> normalizer = Normalizer.load()  # doctest: +SKIP
+    >>> normalizer.normalize("hart attack")[0].name  # doctest: +SKIP
+    'Myocardial infarction'
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        meta: dict[str, Any],
+        kg: KG,
+        vectors: Vectors,
+        *,
+        terms: Path | None = None,
+    ) -> None:
+        """Use `Normalizer.load`."""
+        self.path, self.meta, self.kg = path, meta, kg
+        self._vectors = vectors
+        self._encoder: Encoder | None = None
+        self._fusion, self._calibrations = read_calibration(path / CALIBRATION)
+        self._filters = Filters(kg, vectors)
+        self.custom_terms = CustomTerms(kg, _Lazy(self), terms or custom_terms_file(path))
+        self._ranker = Ranker(
+            kg,
+            vectors,
+            open_index(meta["index"], vectors, path / SEARCH),
+            Grams(path / GRAMS),
+            self.custom_terms,
+        )
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path | None = None,
+        *,
+        terms: str | Path | None = None,
+        progress: Progress | None = None,
+    ) -> Normalizer:
+        """Open an index directory; without a path, the embedded one, which is built once.
+
+        terms: the table of custom terms, if it is not the one beside the directory, which is
+            INDEX.terms.tsv, or that of the embedded index, which is terms.tsv in MEDCODER_HOME
+        """
+        if path is None:
+            from medcoder.bundled.graph import bundled_terms
+            from medcoder.normalize.build import bundled_index
+
+            path, terms = bundled_index(progress), terms or bundled_terms()
+        path = Path(path).expanduser()
+        meta, kg, vectors = open_parts(path)
+        custom = Path(terms).expanduser() if terms is not None else None
+        return cls(path, meta, kg, vectors, terms=custom)
+
+    def __repr__(self) -> str:
+        return f"Normalizer({str(self.path)!r}: {len(self.kg):,} concepts)"
+
+    @property
+    def overlay(self) -> CustomTerms:
+        """The old name of `custom_terms`."""
+        warnings.warn(
+            "Normalizer.overlay is now Normalizer.custom_terms, and goes in 0.3",
+            DeprecationWarning,
+            2,
+        )
+        return self.custom_terms
+
+    @property
+    def encoder(self) -> Encoder:
+        """Loaded when first used: exact matches need none."""
+        if self._encoder is None:
+            encoder = load_exported(self.path / ENCODER)
+            if encoder.fingerprint != self._vectors.encoder:
+                raise ArtefactError(
+                    f"{self.path} holds vectors of another model than its own. Build it again"
+                )
+            self._encoder = encoder
+        return self._encoder
+
+    def normalize(
+        self,
+        text: str,
+        *,
+        top: int = 5,
+        types: Names = None,
+        vocabularies: Names = None,
+        languages: Names = None,
+        stages: Collection[str] = STAGES,
+        threshold: float | None = None,
+    ) -> Answer:
+        """The concepts that a string most likely means, best first.
+
+        types, vocabularies: only concepts of these semantic types, with a code in these
+        languages: only terms in these languages count
+        stages: which of `STAGES` look for candidates: exact, dense, ngram
+        threshold: least confidence of an answer, instead of the one fitted to the graph
+        """
+        [answer] = self.normalize_many(
+            [text],
+            top=top,
+            types=types,
+            vocabularies=vocabularies,
+            languages=languages,
+            stages=stages,
+            threshold=threshold,
+        )
+        return answer
+
+    def normalize_many(
+        self,
+        texts: Iterable[str],
+        *,
+        top: int = 5,
+        types: Names = None,
+        vocabularies: Names = None,
+        languages: Names = None,
+        stages: Collection[str] = STAGES,
+        threshold: float | None = None,
+        progress: Progress | None = None,
+    ) -> Iterator[Answer]:
+        """The answer for each string in order, as they come; equal strings are looked up once."""
+        if isinstance(texts, str):  # which is a sequence of strings too: its letters
+            raise UsageError("normalize_many takes a list of strings. For one, use normalize")
+        wanted = Filter.of(types, vocabularies, languages)
+        search = Search(
+            top=_checked_top(top),
+            stages=_checked_stages(stages),
+            fusion=self._fusion,
+            allowed=self._filters.allowed(wanted),
+        )
+        if threshold is not None and not 0 <= threshold <= 1:
+            raise UsageError(f"threshold is {threshold}: it must be between 0 and 1")
+        return self._stream(texts, search, wanted, threshold, progress)
+
+    def _stream(
+        self,
+        texts: Iterable[str],
+        search: Search,
+        wanted: Filter,
+        threshold: float | None,
+        progress: Progress | None,
+    ) -> Iterator[Answer]:
+        total = len(texts) if isinstance(texts, Sequence) else 0
+        done = 0
+        stream = iter(texts)
+        batches = iter(lambda: list(islice(stream, _BATCH)), [])
+        for found in each_once(batches, lambda new: self._answers(new, search, wanted, threshold)):
+            yield from found
+            done += len(found)
+            if progress is not None:
+                progress("normalising", done, max(total, done))
+
+    def _answers(
+        self, texts: Sequence[str], search: Search, wanted: Filter, threshold: float | None
+    ) -> Iterator[Answer]:
+        cleaned = [clean(text) for text in texts]
+        asked = [text for text in cleaned if text]
+
+        def embed(positions: Sequence[int]) -> Any:
+            return self.encoder.encode([asked[position] for position in positions])
+
+        ranked = iter(self._ranker.find(asked, embed, search))
+        for text, plain in zip(texts, cleaned, strict=True):
+            candidates = next(ranked) if plain else []
+            settled = bool(candidates) and candidates[0].settled
+            calibration = self._calibration((CERTAIN,) if settled else search.stages)
+            least = calibration.threshold if threshold is None else threshold
+            matches = self._matches(candidates, calibration, search.top, wanted)
+            accepted = bool(matches) and matches[0].confidence >= least
+            yield Answer(
+                query=text,
+                matches=matches if accepted else (),
+                rejected=() if accepted else matches,
+                threshold=least,
+                namesakes=max(namesakes(candidates), 1),
+            )
+
+    def _matches(
+        self,
+        candidates: Sequence[Candidate],
+        calibration: Calibration,
+        top: int,
+        wanted: Filter,
+    ) -> tuple[Match, ...]:
+        confidences = calibration.confidences(candidates, top)
+        return tuple(
+            self._match(candidate, confidence, wanted)
+            for candidate, confidence in zip(candidates[:top], confidences.tolist(), strict=False)
+        )
+
+    def _match(self, found: Candidate, confidence: float, wanted: Filter) -> Match:
+        kg = self.kg
+        concept = kg.terms.id(found.concept)
+        if found.term < 0:
+            number = -1 - found.term
+            term, vocabulary = self.custom_terms.texts[number], SOURCE
+            language = self.custom_terms.languages[number]
+        else:
+            entry = kg.terms_of(concept)[found.term - int(kg.terms.first[found.concept])]
+            term, language, vocabulary = entry.text, entry.language, entry.source
+        return Match(
+            concept=concept,
+            name=kg.terms.preferred(found.concept),
+            codes=tuple(kg.codes_of(concept, wanted.vocabularies)),
+            term=term,
+            language=language,
+            vocabulary=vocabulary,
+            cosine=found.cosine,
+            similarity=found.similarity,
+            score=found.score,
+            confidence=confidence,
+            stage=found.stage,
+        )
+
+    def calibration(self, stages: Collection[str] = STAGES) -> Calibration:
+        """What the confidences of these stages rest on."""
+        return self._calibration(_checked_stages(stages))
+
+    def _calibration(self, stages: Collection[str]) -> Calibration:
+        name = calibration_name(stages)
+        if name not in self._calibrations:
+            raise ArtefactError(f"{self.path} has no calibration of {name}. Build it again")
+        return self._calibrations[name]
+
+
+def each_once(
+    batches: Iterable[Sequence[str]], look_up: Callable[[Sequence[str]], Iterable[Answer]]
+) -> Iterator[list[Answer]]:
+    """The answers of each batch; `look_up` is asked for the strings not met lately, each once.
+
+    Columns of a hospital hold few distinct strings, many times.
+    """
+    known: dict[str, Answer] = {}
+    for batch in batches:
+        new = [text for text in dict.fromkeys(batch) if text not in known]
+        known |= zip(new, look_up(new), strict=True)
+        for text in dict.fromkeys(batch):
+            known[text] = known.pop(text)  # to the end, as the latest
+        yield [known[text] for text in batch]
+        for text in list(islice(known, max(len(known) - _KEPT, 0))):
+            del known[text]
+
+
+class _Lazy:
+    """The encoder of a normaliser, loaded when it is used."""
+
+    def __init__(self, normalizer: Normalizer) -> None:
+        self._normalizer = normalizer
+
+    @property
+    def width(self) -> int:
+        return self._normalizer.encoder.width
+
+    @property
+    def fingerprint(self) -> str:
+        return self._normalizer.encoder.fingerprint
+
+    def encode(self, texts: Sequence[str]) -> Any:
+        return self._normalizer.encoder.encode(texts)
+
+
+def _checked_top(top: int) -> int:
+    if not 1 <= top <= 1000:
+        raise UsageError(f"top is {top}: it must be between 1 and 1000")
+    return top
+
+
+def _checked_stages(stages: Collection[str]) -> tuple[str, ...]:
+    unknown = [stage for stage in stages if stage not in STAGES]
+    if unknown or not stages:
+        raise UsageError(f"stages are {list(stages)}: choose from {', '.join(STAGES)}")
+    return tuple(stage for stage in STAGES if stage in stages)

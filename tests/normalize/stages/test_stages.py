@@ -1,0 +1,104 @@
+"""The table of stages, and a stage that somebody else adds to it."""
+
+import sys
+from types import ModuleType
+from typing import ClassVar
+
+import pytest
+
+from medcoder import Normalizer
+from medcoder.errors import UsageError
+from medcoder.normalize.stages import STAGES, Hits, calibration_name, load_stage
+
+SHORT = {"hx cold": "cold"}  # a query, and the term that it stands for
+
+
+class Abbreviations:
+    """A stage from outside: what it finds is settled."""
+
+    name: ClassVar = "abbreviation"
+    label: ClassVar = "as an abbreviation"
+    justification: ClassVar = "semapv:LexicalMatching"
+    measure: ClassVar = None
+    similarity: ClassVar = None
+
+    def __init__(self, searched):
+        self._kg = searched.kg
+
+    def find(self, batch):
+        terms = [dict(self._kg.find_terms(SHORT.get(text, ""))) for text in batch.texts]
+        return Hits(terms, [place for place, some in enumerate(terms) if some])
+
+
+@pytest.fixture
+def added(monkeypatch):
+    """One file and one line in the table."""
+    file = ModuleType("somebodys_stage")
+    file.Abbreviations = Abbreviations
+    monkeypatch.setitem(sys.modules, "somebodys_stage", file)
+    monkeypatch.setitem(STAGES._entries, "abbreviation", "somebodys_stage:Abbreviations")
+
+
+class Counting:
+    """An encoder that remembers what it was asked."""
+
+    def __init__(self, encoder):
+        self._encoder, self.asked = encoder, []
+        self.width, self.fingerprint = encoder.width, encoder.fingerprint
+
+    def encode(self, texts):
+        self.asked += texts
+        return self._encoder.encode(texts)
+
+
+@pytest.fixture
+def normalizer(many_index):
+    found = Normalizer.load(many_index)
+    found._encoder = Counting(found.encoder)
+    return found
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_every_stage_says_what_it_is(name):
+    stage = load_stage(name)
+    assert stage.name == name
+    assert stage.label and stage.justification.startswith("semapv:")
+    assert stage.measure in (None, "cosine", "similarity")
+
+
+def test_calibrations_are_named_by_what_is_measured():
+    assert list(STAGES) == ["exact", "dense", "ngram"]
+    assert calibration_name(STAGES) == calibration_name(["ngram", "dense"]) == "dense+ngram"
+    assert calibration_name(["exact"]) == "exact"
+    assert calibration_name(["exact", "ngram"]) == "ngram"
+
+
+def test_a_query_that_only_asks_for_its_exact_hit_is_not_encoded(normalizer):
+    [match] = normalizer.normalize("cold", stages=["exact"], threshold=0)[:1]
+    assert (match.stage, match.cosine) == ("exact", None)
+    assert normalizer.encoder.asked == []
+
+
+def test_a_stage_from_outside_settles_queries(added, normalizer):
+    settled, other = normalizer.normalize_many(["hx cold", "hx colds"], threshold=0)
+    assert {match.stage for match in settled} == {"abbreviation"}
+    assert settled[0].term.lower() == "cold"
+    assert (settled[0].score, settled[0].cosine, settled[0].similarity) == (1.0, None, None)
+    assert "abbreviation" not in {match.stage for match in other}
+    assert "hx cold" not in normalizer.encoder.asked
+    calibration = normalizer.calibration(["exact"])
+    assert normalizer.normalize("hx cold").threshold == calibration.threshold
+
+
+def test_a_stage_from_outside_leaves_the_other_queries_alone(normalizer, added, monkeypatch):
+    queries = ["cold", "hart atack", "fever", "colld", "zzz"]
+    everything = list(normalizer.normalize_many(["hx cold", *queries]))[1:]
+    monkeypatch.undo()
+    assert everything == list(normalizer.normalize_many(queries))
+
+
+def test_a_stage_from_outside_is_asked_for_by_name(added, normalizer):
+    assert normalizer.normalize("hx cold", stages=["abbreviation"], threshold=0)
+    assert not normalizer.normalize("hx cold", stages=["exact"], threshold=0)
+    with pytest.raises(UsageError, match="exact, dense, ngram, abbreviation"):
+        normalizer.normalize("hx cold", stages=["abbrev"])
