@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import warnings
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from medcoder.artefact import META
 from medcoder.bundled.models import bundled_models
@@ -13,6 +17,7 @@ if TYPE_CHECKING:
     from medcoder.encode.onnx import OnnxEncoder
 
 CHECKPOINT = "config.json"  # what every Hugging Face checkpoint has
+_TELEMETRY = "ORT_DISABLE_TELEMETRY"
 _ONNX = "onnx"  # folder of an exported encoder inside a model directory
 
 
@@ -24,6 +29,24 @@ def exported(name_or_path: str | Path) -> Path | None:
         if (path / META).exists() and not (path / CHECKPOINT).exists():
             return path
     return None
+
+
+def load_onnxruntime(part: str = "") -> Any:
+    """The library onnxruntime, or a part of it such as "quantization", with its telemetry off.
+
+    It reads the switch when it is imported, so nothing in medcoder imports it in another way.
+    """
+    if sys.modules.get("onnxruntime") is None:
+        os.environ.setdefault(_TELEMETRY, "1")
+    elif _TELEMETRY not in os.environ:
+        os.environ[_TELEMETRY] = "1"  # warns once, and covers processes that this one starts
+        warnings.warn(
+            f"onnxruntime was imported before medcoder, without {_TELEMETRY}=1: where it has "
+            "telemetry, that is on. Set the variable before the import",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return import_module(f"onnxruntime.{part}" if part else "onnxruntime")
 
 
 def load_exported(name_or_path: str | Path, *, threads: int | None = None) -> OnnxEncoder:

@@ -14,12 +14,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime as ort
 from tokenizers import Tokenizer
 
 from medcoder.artefact import open_artefact
+from medcoder.encode import load_onnxruntime
 from medcoder.encode.weights import load_weights
 from medcoder.errors import ArtefactError, UsageError
+
+ort = load_onnxruntime()
 
 KIND = "encoder"
 VERSION = 1

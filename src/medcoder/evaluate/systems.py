@@ -5,8 +5,10 @@ opened:
 
     from medcoder.normalize import Normalizer
     from medcoder.normalize.build import build
+    from medcoder.normalize.stages import STAGES
 
-    linker = NormalizerLinker(encoder, build=build, load=Normalizer.load, stages=STAGES, cache=folder)
+    how = {"build": build, "load": Normalizer.load, "stages": STAGES}
+    linker = NormalizerLinker(encoder, **how, cache=folder)
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from torch.nn.functional import normalize
 from transformers import AttentionInterface, AttentionMaskInterface
 
 from medcoder.artefact import create
+from medcoder.encode import load_onnxruntime
 from medcoder.encode.onnx import GRAPH, INPUT, KIND, TOKENIZER, VERSION, WEIGHTS, OnnxEncoder
 from medcoder.encode.weights import Precision, save_weights
 from medcoder.errors import MissingExtra, UsageError
@@ -186,11 +187,15 @@ def _taken_out(proto: Any) -> dict[str, npt.NDArray[Any]]:
 
 def _quantise(file: Path, scratch: Path) -> None:
     """Matrix products in int8, scales of the inputs found as they come."""
-    from onnxruntime.quantization import QuantType, quantize_dynamic
+    quantization = load_onnxruntime("quantization")
 
     with _quiet():
-        quantize_dynamic(
-            file, scratch / GRAPH, per_channel=True, reduce_range=True, weight_type=QuantType.QInt8
+        quantization.quantize_dynamic(
+            file,
+            scratch / GRAPH,
+            per_channel=True,
+            reduce_range=True,
+            weight_type=quantization.QuantType.QInt8,
         )
     shutil.move(scratch / GRAPH, file)
 
