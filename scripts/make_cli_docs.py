@@ -19,6 +19,11 @@ def plain(text: str | None) -> str:
     return re.sub(r"\[/?(bold|dim)\]", "", text or "").strip()
 
 
+def prose(text: str | None) -> str:
+    """Help as Markdown: a bracket is a bracket, not a link."""
+    return re.sub(r"\[(?=,)", r"\\[", plain(text))
+
+
 def option(parameter: Any) -> str:
     names = ", ".join([*parameter.opts, *parameter.secondary_opts])
     if parameter.param_type_name == "argument":
@@ -26,7 +31,7 @@ def option(parameter: Any) -> str:
     default = parameter.default
     shown = "" if default in (None, False, ()) or callable(default) else f" Default: `{default}`."
     variable = f" The variable `{parameter.envvar}` sets it too." if parameter.envvar else ""
-    return f"| `{names}` | {plain(parameter.help)}{shown}{variable} |"
+    return f"| `{names}` | {prose(parameter.help)}{shown}{variable} |"
 
 
 def describe(command: Any, path: str) -> list[str]:

@@ -8,10 +8,12 @@ Blocks are marked by what follows their language:
     ```text output        is what the last command of the block before it prints
 
 In an expected output, `...` stands for anything and times do not count. Commands in other blocks
-must parse. Each page runs in a folder of its own; all share one default graph.
+must parse. Each page runs in an empty folder; one with `<!-- continues PAGE -->` goes on after PAGE,
+in its folder and with its names. All share one bundled graph and index.
 """
 
 import doctest
+import importlib
 import re
 import runpy
 import shlex
@@ -37,6 +39,8 @@ PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md"
 PAGES += sorted((ROOT / "docs").rglob("*.md"))
 FENCE = re.compile(r"^```(\w*)[ ]?(.*)\n((?s:.*?))^```$", re.MULTILINE)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+CONTINUES = re.compile(r"^<!-- continues (\S+) -->$", re.MULTILINE)
+SPAN = re.compile(r"`([^`\n]+)`")
 HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
 COMMAND = typer.main.get_command(app)
 # Options that act as soon as they are parsed; the second writes to the start-up file of the shell.
@@ -44,6 +48,20 @@ ALONE = [["--version"], ["--install-completion"], ["--show-completion"], ["--hel
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+
+
+def chains():
+    """Pages that run in one folder, in their order."""
+    before = {}
+    for page in PAGES:
+        if found := CONTINUES.search(page.read_text(encoding="utf-8")):
+            before[page.parent / found[1]] = page
+    for page in PAGES:
+        if page not in before.values():
+            chain = [page]
+            while chain[-1] in before:
+                chain.append(before[chain[-1]])
+            yield chain
 
 
 class Block(NamedTuple):
@@ -153,9 +171,18 @@ def run_python(body, names, page):
     assert not found, "".join(found)
 
 
-@pages
-def test_what_a_page_runs_gives_what_it_shows(page, shell):
-    names, before = {"__name__": "page"}, ""
+RUNS = [chain for chain in chains() if any(block.mark for page in chain for block in blocks(page))]
+
+
+@pytest.mark.parametrize("chain", RUNS, ids=lambda chain: chain[0].relative_to(ROOT).as_posix())
+def test_what_a_page_runs_gives_what_it_shows(chain, shell):
+    names = {"__name__": "page"}
+    for page in chain:
+        run_page(page, names, shell)
+
+
+def run_page(page, names, shell):
+    before = ""
     for block in blocks(page):
         if block.mark.startswith("file="):
             file = Path(block.mark.removeprefix("file="))
@@ -202,7 +229,7 @@ def test_commands_parse(page):
 @pages
 def test_commands_and_options_in_prose_exist(page):
     known = {"--help", *(name for name in options(COMMAND))}
-    for span in re.findall(r"`([^`\n]+)`", FENCE.sub("", page.read_text(encoding="utf-8"))):
+    for span in SPAN.findall(FENCE.sub("", page.read_text(encoding="utf-8"))):
         if span.startswith("medcoder "):
             command = COMMAND
             for word in span.split()[1:]:
@@ -242,10 +269,48 @@ def anchors(page):
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-def test_every_page_is_in_the_index():
-    index = ROOT / "docs" / "index.md"
-    linked = {(index.parent / link).resolve() for link in LINK.findall(index.read_text("utf-8"))}
-    assert {page for page in PAGES if page.is_relative_to(index.parent)} - {index} <= linked
+def test_every_page_is_in_the_navigation():
+    listed = set(re.findall(r"\S+\.md$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE))
+    docs = ROOT / "docs"
+    assert {page.relative_to(docs).as_posix() for page in PAGES if page.parent != ROOT} <= listed
+
+
+def resolve(name):
+    """What a dotted name stands for: a module, or something in one."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[length:]:
+            found = getattr(found, part)
+        return found
+    raise AttributeError(name)
+
+
+ROOMS = {path.stem for path in (ROOT / "src" / "medcoder").iterdir()}
+OLD = {"CHANGELOG.md", "upgrade.md", "experiments.md"}  # these name what was
+
+
+@pages
+def test_names_in_pages_exist(page):
+    text = page.read_text(encoding="utf-8")
+    wanted = re.findall(r"^::: (\S+)$", text, re.MULTILINE)
+    for span in SPAN.findall(FENCE.sub("", text)) if page.name not in OLD else ():
+        room, *rest = span.removeprefix("medcoder.").split(".")
+        if re.fullmatch(r"[a-z_]+(\.\w+)+", span) and room in ROOMS and rest[-1] not in SUFFIXES:
+            wanted.append(f"medcoder.{span.removeprefix('medcoder.')}")
+        elif re.fullmatch(r"(src|tests|scripts|benchmarks|configs|recipes|data)/[\w./-]+", span):
+            assert (ROOT / span).exists(), span
+    for name in wanted:
+        try:
+            resolve(name)
+        except AttributeError:
+            pytest.fail(f"there is no {name}")
+
+
+SUFFIXES = {"json", "safetensors", "md", "onnx", "csv", "tsv", "toml", "html"}
 
 
 def test_the_command_line_reference_is_up_to_date():
@@ -269,11 +334,15 @@ def test_the_page_on_tables_names_every_column():
             assert {ours, *others} <= named
 
 
-def test_the_page_on_training_names_every_setting_and_metric():
-    page = (ROOT / "docs" / "how-to" / "train.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"`([^`\n]+)`", FENCE.sub("", page)))
-    assert set(settings(tomllib.loads(to_toml(load(None))))) <= named
-    assert {*NAMES, "step", "learning_rate", "missed_positives", "terms_per_second"} <= named
+def spans(name):
+    text = (ROOT / "docs" / "how-to" / name).read_text(encoding="utf-8")
+    return set(SPAN.findall(FENCE.sub("", text)))
+
+
+def test_pages_on_training_name_every_setting_and_metric():
+    assert set(settings(tomllib.loads(to_toml(load(None))))) <= spans("train-settings.md")
+    others = {"step", "learning_rate", "missed_positives", "terms_per_second"}
+    assert {*NAMES, *others} <= spans("train.md")
 
 
 def settings(table, prefix=""):
