@@ -1,4 +1,4 @@
-"""What mkdocs does beside its own work, so that pages read the same on the site and in the repository.
+"""What mkdocs does beside its own work: pages read the same on the site and in the repository.
 
 - Pages that live outside `docs/` (the changelog, the model's card) become pages of the site.
 - A link to a file that is no page becomes the path of the file, as code.
