@@ -570,7 +570,7 @@ def test_a_shipped_model(mean, tmp_path, monkeypatch):
         ("{}/empty", "empty: it is not a model: it has neither meta.json nor config.json"),
         ("{}/file", "file: it is not a model: it has neither meta.json nor config.json"),
         ("{}/toy.kg", "is a knowledge graph, not an encoder"),
-        ("no-such-model", "no-such-model cannot be loaded as a model: .*Name a folder"),
+        ("no-such-model", "no-such-model: cannot be loaded as a model: .*Name a folder"),
         ("nobody/no-such-model", "cannot be loaded as a model: .*Name a folder"),
         ("{}/bare", "bare cannot be loaded as a model: .*Name a folder"),
     ],

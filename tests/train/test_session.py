@@ -127,13 +127,15 @@ def spoiled(model, folder, name, content):
 def test_a_folder_that_is_no_model(kg, model, tmp_path, monkeypatch, name, content):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     folder = spoiled(model, tmp_path / "bad", name, content)
-    with pytest.raises(ArtefactError, match=r"(?s)bad cannot be loaded as a model: .*config\.json"):
+    with pytest.raises(
+        ArtefactError, match=r"(?s)bad: cannot be loaded as a model: .*config\.json"
+    ):
         open_run(kg.path, str(folder), tmp_path / "run", known())
 
 
 def test_an_empty_folder_is_no_model(kg, tmp_path):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ArtefactError, match="empty cannot be loaded as a model"):
+    with pytest.raises(ArtefactError, match="empty: cannot be loaded as a model"):
         open_run(kg.path, str(tmp_path / "empty"), tmp_path / "run", known())
 
 

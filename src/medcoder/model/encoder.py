@@ -71,8 +71,10 @@ class TransformerEncoder(nn.Module):
             known = isinstance(error, (OSError, ValueError, SafetensorError))
             kind = "" if known else f"{type(error).__name__}: "
             raise ArtefactError(
-                f"{path} cannot be loaded as a model: {kind}{error}. Name a folder with "
-                "config.json, model.safetensors and tokenizer.json"
+                "cannot be loaded as a model",
+                where=path,
+                values=f"{kind}{error}",
+                remedy="Name a folder with config.json, model.safetensors and tokenizer.json",
             ) from error
         length = max_length or settings.get("max_length", 32)
         positions = getattr(model.config, "max_position_embeddings", None)

@@ -68,9 +68,10 @@ def read_texts(path: Path) -> tuple[list[str], Array]:
         texts.append((row["text"] or "").strip())
         if None in row or not texts[-1] or not 0 <= shares[-1] < math.inf:
             raise InputError(
-                f"text {texts[-1]!r}, share {share!r}",
+                "is not a text with a share",
                 file=path,
                 row=line,
+                values=f"text {texts[-1]!r}, share {share!r}",
                 remedy="Give a text, and a number from 0 on as its share",
             )
     if not sum(shares) > 0:

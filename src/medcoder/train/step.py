@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from medcoder.errors import UsageError
 from medcoder.model.encoder import TransformerEncoder
 from medcoder.model.lazy_table import LazyTable
 from medcoder.model.packed import pack
@@ -100,6 +101,12 @@ def _part(drawn: Drawn, rank: int, processes: int) -> Drawn:
     if drawn.texts is None or processes == 1:
         return drawn
     tokens, lengths = drawn.texts
+    if len(lengths) % processes:
+        raise UsageError(
+            f"{processes} processes do not divide the {len(lengths)} texts that a term of the "
+            "objective draws",
+            remedy="Change its count",
+        )
     size = len(lengths) // processes
     begin, end = (int(lengths[: number * size].sum()) for number in (rank, rank + 1))
     return Drawn(drawn.arrays, (tokens[begin:end], lengths[rank * size : (rank + 1) * size]))

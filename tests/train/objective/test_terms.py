@@ -186,6 +186,22 @@ def test_holding_texts_of_a_table(kg, given):
     )
 
 
+def test_processes_share_the_texts_of_a_term(kg, given, tmp_path):
+    config = settings(*term_settings(given[0]))
+    encoder = make_encoder()
+    objective = Objective(Sources(config, kg, encoder))
+    store, sampler = make_store(kg, encoder, tmp_path / "tokens"), make_sampler(kg, config, None)
+    whole, *parts = (
+        next(prepare(sampler, store, config, range(2), objective=objective, **options)).inputs[1]
+        for options in ({}, {"rank": 0, "processes": 2}, {"rank": 1, "processes": 2})
+    )
+    for number in range(2):  # tokens and lengths
+        joined = np.concatenate([part.drawn["texts"].texts[number] for part in parts])
+        assert np.array_equal(joined, whole.drawn["texts"].texts[number])
+    with pytest.raises(UsageError, match="3 processes do not divide the 4 texts"):
+        next(prepare(sampler, store, config, range(2), objective=objective, processes=3))
+
+
 def test_means_by_step_of_what_is_chosen():
     values = torch.tensor([[1.0, 2.0, 9.0], [5.0, 5.0, 5.0]])
     chosen = torch.tensor([[True, True, False], [False, False, False]])
