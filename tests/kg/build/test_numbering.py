@@ -112,7 +112,7 @@ def test_ids_are_made_distinct_now_and_then(monkeypatch):
 def test_an_id_with_a_line_break():
     concepts = ConceptIds()
     concepts.add(pl.Series(["fine", "not\nfine"]), 0)
-    with pytest.raises(InputError, match=r"concept id 'not\\nfine' has a line break"):
+    with pytest.raises(InputError, match=r"concept id has a line break: 'not\\nfine'"):
         concepts.finish()
 
 
