@@ -219,7 +219,7 @@ def test_mistakes(ward, index, tmp_path):
         ([ward, "--column", "text", "--context", "kind=unit"], 2, "A column can be type"),
         ([ward, "--column", "text", "--vocabularies", "X"], 2, "no vocabulary 'X'"),
         ([tmp_path / "no.csv", "--column", "text"], 3, "does not exist"),
-        ([ward, "--column", "text", "--out", ward], 2, "ward.csv is a file. Name a folder"),
+        ([ward, "--column", "text", "--out", ward], 2, "ward.csv: it is a file. Name a folder"),
         ([ward, "--column", "text", "--encoding", "x"], 2, "no encoding is called 'x'"),
         ([ward, "--column", "text", "--count", "text"], 3, "the count of data row 1"),
     ):
