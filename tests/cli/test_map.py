@@ -229,7 +229,7 @@ def test_mistakes(ward, index, tmp_path):
         result = medcoder("map", *words, tmp_path / "none", *(
             ["--index", index] if words == ["refresh"] else []))  # fmt: skip
         assert result.exit_code == 4
-        assert "does not exist. Make a project with: medcoder map FILE" in result.stderr
+        assert "there is no such project. Make a project with: medcoder map FILE" in result.stderr
 
 
 def test_every_command_has_help():
