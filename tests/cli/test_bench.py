@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from medcoder.cli.listed import spread
+from medcoder.cli.options import spread
 from medcoder.errors import InputError
 from medcoder.evaluate import BENCHES, read_scores
 from support.evaluated import linking_data, write_table

@@ -7,7 +7,7 @@ import pytest
 from rich.cells import cell_len
 
 from medcoder import __version__
-from medcoder.cli import parse
+from medcoder.cli.options import byte_size
 from medcoder.errors import UsageError
 from medcoder.kg import KG
 from support.terminal import LONG, NAMES, as_json, conso, left_in, medcoder, rel, write, write_umls
@@ -424,7 +424,7 @@ def test_a_graph_whose_meta_data_lacks_something(graph, tmp_path, missing):
     ],
 )
 def test_sizes(text, size):
-    assert parse.size(text) == size
+    assert byte_size(text) == size
 
 
 @pytest.mark.parametrize(
@@ -432,4 +432,4 @@ def test_sizes(text, size):
 )
 def test_not_sizes(text):
     with pytest.raises(UsageError, match="is not a size such as 2GB or 512MB"):
-        parse.size(text)
+        byte_size(text)

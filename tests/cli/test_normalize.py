@@ -14,13 +14,15 @@ from pyarrow import parquet
 from typer.testing import CliRunner
 
 from medcoder import Normalizer, bundled, load_encoder
-from medcoder.cli import answers, app, opened, texts
+from medcoder.cli import app, texts
+from medcoder.cli import open as opening
 from medcoder.cli.index import CAVEAT
+from medcoder.cli.normalize import why
 from medcoder.encode.onnx import OnnxEncoder
 from medcoder.kg import KG
 from medcoder.normalize import build as building
 from medcoder.normalize import normalizer as normalizing
-from medcoder.types import Answer
+from medcoder.types import Answer, Match
 from support import tiny
 from support.terminal import as_json, command, left_in, medcoder, write
 
@@ -375,14 +377,14 @@ def test_reasons_name_the_stage():
     def answer(stage, **changes):
         fields = {"concept": "C1", "name": "One", "codes": (), "term": "Uno", "language": "es"}
         fields |= {"vocabulary": "X", "cosine": None, "similarity": 0.5, "score": 0.5}
-        match = answers.Match(**fields | {"confidence": 0.9, "stage": stage} | changes)
+        match = Match(**fields | {"confidence": 0.9, "stage": stage} | changes)
         return Answer(query="un", matches=(match,), threshold=0.2)
 
-    letters = answers.why(answer("ngram"))
+    letters = why(answer("ngram"))
     assert "is that of the term 'Uno', found by its letters (cosine none, " in letters
-    meaning = answers.why(answer("dense", cosine=0.25, vocabulary="local"))
+    meaning = why(answer("dense", cosine=0.25, vocabulary="local"))
     assert "your own term 'Uno', found by its meaning (cosine 0.250, " in meaning
-    nothing = answers.why(Answer(query="un", matches=(), threshold=0.2))
+    nothing = why(Answer(query="un", matches=(), threshold=0.2))
     assert nothing == "No term that may be answered with has anything in common with it."
 
 
@@ -478,13 +480,13 @@ def test_not_an_index(index, toy_path, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("kg/names.json", b"{", "kg/names.json has 1 bytes, not"),
+        ("kg/names.json", b"{", "kg/names.json: it has 1 bytes, not"),
         ("calibration.json", None, "calibration.json: it is missing: the index is damaged"),
         ("kg/names.json", "flip", "kg/names.json: it was changed or damaged"),
         ("calibration.json", "flip", "calibration.json cannot be read"),
         ("encoder/graph.onnx", "flip", "encoder cannot be loaded"),
         ("encoder/weights.safetensors", "flip", "weights.safetensors cannot be read"),
-        ("vectors/row.first.int64", "flip", "row.first.int64: it was changed or damaged"),
+        ("vectors/row.first.int64", "flip", "row.first.int64 was changed or damaged"),
     ],
 )
 def test_a_damaged_index(index, name, content, said):
@@ -505,14 +507,14 @@ def embedded(model, toy_path, tmp_path, monkeypatch):
     models = tmp_path / "models"
     shutil.copytree(model, models / bundled.MODEL)
     monkeypatch.setattr("medcoder.bundled.models.MODELS", models)
-    for module in (building, opened):
+    for module in (building, opening):
         monkeypatch.setattr(module, "bundled_kg", lambda progress=None: toy_path)
     return tmp_path / "home"
 
 
 def test_terms_of_the_embedded_index_outlive_it(embedded, monkeypatch):
     assert medcoder("terms", "add", "the sniffles", "C0009443").exit_code == 0
-    assert left_in(embedded) == ["terms.tsv"]  # no index is built for that
+    assert left_in(embedded) == [".terms.tsv.lock", "terms.tsv"]  # no index is built for that
     found = as_json("normalize", "the  SNIFFLES")
     assert found["matches"][0]["source"] == "local"
     [built] = embedded.glob("*.index")
@@ -658,7 +660,7 @@ def test_wrong_usage_of_terms(index, words, code, said):
 def test_terms_of_no_index(tmp_path):
     for words in (["list"], ["remove", "x"], ["add", "x", "C1"]):
         result = medcoder("terms", *words, "--index", tmp_path / "no.index")
-        refused(result, 4, "no.index is not an index")
+        refused(result, 4, "no.index: it is not an index")
 
 
 def test_terms_whose_concept_is_gone_are_told(index, monkeypatch):
@@ -848,7 +850,7 @@ def test_what_an_index_is_not_built_from(original, checkpoint, model, toy_path, 
     assert "is not a knowledge graph" in failed(
         4, "index", "build", "--kg", tmp_path / "none", "--model", model, *out
     )
-    assert f"{original} exists" in failed(2, *known, "--out", original)
+    assert f"{original}: it exists" in failed(2, *known, "--out", original)
 
 
 def test_an_index_is_overwritten_only_if_asked(index, model, toy_path, tmp_path):
@@ -905,7 +907,7 @@ def test_half_a_file_is_not_kept(model, tmp_path, name):
     file = write(tmp_path / "a.txt", b"cold\n\xff\n")
     before = write(tmp_path / "out" / name, "before")
     words = ("embed", "--model", model, "--file", file, "--out", before)
-    refused(medcoder(*words), 2, f"{before} exists")
+    refused(medcoder(*words), 2, f"{before}: it exists")
     refused(medcoder(*words, "--overwrite"), 3, "row 2: byte 0xff is not UTF-8")
     assert (left_in(tmp_path / "out"), before.read_text()) == ([name], "before")
 
@@ -977,7 +979,7 @@ def test_an_export_is_made_as_asked(checkpoint, model, tmp_path, monkeypatch):
 
 
 def test_an_export_is_not_overwritten(checkpoint, model):
-    refused(medcoder("export", checkpoint, "--out", model), 2, f"{model} exists")
+    refused(medcoder("export", checkpoint, "--out", model), 2, f"{model}: it exists")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import typer
 
 from medcoder import __version__
 from medcoder.cli import bench, embed, export, index, kg, map, normalize, serve, terms, train
-from medcoder.cli.run import EXIT_CODES
+from medcoder.cli.command import EXIT_CODES
 
 EXAMPLES = """
 [bold]Examples[/bold]

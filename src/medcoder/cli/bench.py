@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from medcoder.cli import opened, parse
 from medcoder.cli.bench_options import (
     ERRORS,
     PAPER,
@@ -35,11 +34,11 @@ from medcoder.cli.bench_options import (
     given_systems,
     options_of_benches,
 )
-from medcoder.cli.lines import errors as error_console
-from medcoder.cli.lines import line, out, print_json_lines
-from medcoder.cli.listed import Listed
-from medcoder.cli.run import INTERRUPTED, AsJson, Graph, command, progress_bar
-from medcoder.cli.shown import add_row, new_table
+from medcoder.cli.command import INTERRUPTED, command, progress_bar
+from medcoder.cli.console import add_row, line, new_table, out, print_json_lines
+from medcoder.cli.console import errors as error_console
+from medcoder.cli.open import open_graph
+from medcoder.cli.options import AsJson, Graph, MultiValue, name_list, user_path
 from medcoder.errors import UsageError
 from medcoder.files import write_text
 
@@ -67,7 +66,7 @@ def list_benches(
     from medcoder.evaluate import BENCHES
     from medcoder.evaluate.bench_runs import describe_bench
 
-    folder = None if data is None else parse.place(data)
+    folder = None if data is None else user_path(data)
     entries = [describe_bench(name, folder) for name in names or BENCHES]
     if as_json:
         print_json_lines(entries)
@@ -78,7 +77,7 @@ def list_benches(
         _show_cards(entries)
 
 
-@app.command(cls=Listed, epilog=SPECS + RUN)
+@app.command(cls=MultiValue, epilog=SPECS + RUN)
 @command
 def run(
     models: Models,
@@ -104,7 +103,7 @@ def run(
         models,
         names,
         data,
-        parse.place(to),
+        user_path(to),
         seen=seen,
         threads=threads,
         as_json=as_json,
@@ -134,7 +133,7 @@ def report(
     from medcoder.evaluate.report import run_report
 
     named = format or (SUFFIXES.get(to.suffix.lower()) if to is not None else None) or "md"
-    _give(run_report(parse.place(folder), format=named, complete=not measured_only), to)
+    _give(run_report(user_path(folder), format=named, complete=not measured_only), to)
 
 
 @app.command(epilog=ERRORS)
@@ -160,7 +159,7 @@ def errors(
     from medcoder.evaluate.report import write
     from medcoder.evaluate.results import predictions_of
 
-    folder = parse.place(folder)
+    folder = user_path(folder)
     file = predictions_of(folder, model, name)
     suffix = to.suffix.lower() if to is not None else ""
     kind = format or ("jsonl" if suffix == ".jsonl" else SUFFIXES.get(suffix, "md"))
@@ -180,7 +179,7 @@ def errors(
     _give(write([compared], format=kind), to)
 
 
-@app.command(cls=Listed, epilog=SPECS)
+@app.command(cls=MultiValue, epilog=SPECS)
 @command
 def figures(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The --out of runs.")],
@@ -198,13 +197,13 @@ def figures(
     """Draw t-SNE, reliability, risk and coverage, and languages by corpora, as PNG and SVG."""
     from medcoder.evaluate.systems import check_specs
 
-    folder = parse.place(folder)
+    folder = user_path(folder)
     check_specs(models or [])
-    drawn = folder / FIGURES if to is None else parse.place(to)
+    drawn = folder / FIGURES if to is None else user_path(to)
     _draw(folder, drawn, models or [], kg=kg, seed=seed, threads=threads)
 
 
-@app.command(cls=Listed, epilog=SPECS + PAPER)
+@app.command(cls=MultiValue, epilog=SPECS + PAPER)
 @command
 def paper(
     models: Models,
@@ -223,7 +222,7 @@ def paper(
     from medcoder.evaluate.report import run_report
 
     options = options_of_benches(None, None, epochs, None, frozen_only=frozen_only)
-    to = parse.place(to)
+    to = user_path(to)
     code, names = _run(
         models,
         None,
@@ -267,7 +266,7 @@ def _run(
 
     check_specs(models)
     folder = data_folder(data, options)
-    wanted = [bench for name in names or () for bench in parse.names("--benches", name) or ()]
+    wanted = [bench for name in names or () for bench in name_list("--benches", name) or ()]
     chosen = choose_benches(wanted, folder, options)
     code = 0
     with _interruptible(), progress_bar() as progress:
@@ -276,7 +275,7 @@ def _run(
             chosen,
             folder,
             to,
-            seen=Seen([parse.place(path) for path in seen]) if seen else None,
+            seen=Seen([user_path(path) for path in seen]) if seen else None,
             options=options,
             progress=progress,
             **settings,
@@ -306,7 +305,7 @@ def _draw(
             folder,
             to,
             given_systems(vectors, to, threads=threads, progress=progress),
-            kg=stack.enter_context(opened.opened_graph(kg)) if vectors else None,
+            kg=stack.enter_context(open_graph(kg)) if vectors else None,
             seed=seed,
             progress=progress,
         )
@@ -331,7 +330,7 @@ def _give(text: str, to: Path | None) -> None:
     if to is None:
         typer.echo(text, nl=not text.endswith("\n"))
     else:
-        write_text(parse.place(to), text)
+        write_text(user_path(to), text)
 
 
 # Showing

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from medcoder.artefact import META
-from medcoder.cli import opened, parse
+from medcoder.cli.open import exported_encoder, no_bars
+from medcoder.cli.options import user_path
 from medcoder.errors import UsageError
 
 if TYPE_CHECKING:
@@ -112,8 +113,8 @@ def options_of_benches(
 ) -> dict[str, Any]:
     """Options of benches that were given."""
     given: dict[str, Any] = {
-        "queries": None if queries is None else str(parse.place(queries)),
-        "dictionary": None if dictionary is None else str(parse.place(dictionary)),
+        "queries": None if queries is None else str(user_path(queries)),
+        "dictionary": None if dictionary is None else str(user_path(dictionary)),
         "epochs": epochs,
         "k": k,
         "modes": ["frozen"] if frozen_only else None,
@@ -126,7 +127,7 @@ def data_folder(data: Path | None, options: Mapping[str, Any]) -> Path:
         return Path()  # all that is read was named
     if data is None:
         raise UsageError("--data is missing: the folder with the data of the benches")
-    folder = parse.place(data)
+    folder = user_path(data)
     if not folder.is_dir():
         raise UsageError("there is no such folder", where=f"--data {data}")
     return folder
@@ -145,10 +146,10 @@ def given_systems(
         from medcoder.normalize.stages import STAGES
 
         label = MODEL if spec.model is None else Path(spec.model).name
-        inside = None if spec.model is None else parse.place(Path(spec.model)) / ENCODER
+        inside = None if spec.model is None else user_path(Path(spec.model)) / ENCODER
         is_index = inside is not None and (inside / META).exists()
         return NormalizerLinker(
-            opened.exported_encoder(str(inside) if is_index else spec.model),
+            exported_encoder(str(inside) if is_index else spec.model),
             name=spec.name or f"Normalizer ({label})",
             build=build,
             load=Normalizer.load,
@@ -158,5 +159,5 @@ def given_systems(
         )
 
     with contextlib.suppress(ImportError):  # where there is no torch, there are no bars
-        opened.no_bars()
+        no_bars()
     return open_systems(models, normalizer=normalizer, threads=threads)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from medcoder.cli import opened
-from medcoder.cli.lines import errors, line, out, print_json, print_json_lines
+from medcoder.cli.command import NOTHING_FOUND, command
+from medcoder.cli.console import add_row, errors, line, new_table, out, print_json, print_json_lines
+from medcoder.cli.open import open_graph
+from medcoder.cli.options import AsJson, Index
 from medcoder.cli.projects import Folder, opened_project
-from medcoder.cli.run import NOTHING_FOUND, AsJson, Index, command
-from medcoder.cli.shown import add_row, new_table
 from medcoder.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def _name_of(
         return "", ()
     from medcoder.cli.terms import graph_of
 
-    with opened.opened_graph(graph_of(index)) as graph:
+    with open_graph(graph_of(index)) as graph:
         if concept not in graph:
             raise NotFound(
                 f"{concept} is no candidate and not in the graph. Look it up with: medcoder kg find"

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from medcoder.cli import opened, parse
+from medcoder.cli.command import INTERRUPTED, command, progress_bar
+from medcoder.cli.console import errors, line, print_json, print_json_lines
 from medcoder.cli.index import Model
-from medcoder.cli.lines import errors, line, print_json, print_json_lines
-from medcoder.cli.run import INTERRUPTED, AsJson, command, progress_bar
+from medcoder.cli.open import open_encoder, open_graph
+from medcoder.cli.options import AsJson, user_path
 from medcoder.cli.texts import File, Texts, given
 from medcoder.errors import UsageError
 from medcoder.files import replacing
@@ -51,7 +52,7 @@ def embed(
 ) -> None:
     """Encode strings, printed as JSON lines or written to a file; or all terms of a graph."""
     if to is not None:
-        to = parse.place(to)
+        to = user_path(to)
     if kg is None:
         _embed_texts(texts, file, model, to, overwrite=overwrite, as_json=as_json)
     elif texts or file is not None:
@@ -65,9 +66,9 @@ def embed(
 def _embed_graph(kg: Path, model: str | None, to: Path, *, overwrite: bool, as_json: bool) -> None:
     from medcoder.vectors.embed import embed as embed_graph
 
-    encoder = opened.opened_encoder(model)
+    encoder = open_encoder(model)
     try:
-        with opened.opened_graph(kg) as graph, progress_bar() as progress:
+        with open_graph(kg) as graph, progress_bar() as progress:
             made = embed_graph(graph, encoder, to, overwrite=overwrite, progress=progress)
     except KeyboardInterrupt as error:
         line("interrupted: the same command goes on from here", console=errors())
@@ -90,7 +91,7 @@ def _embed_texts(
     if to is not None:
         _check(to, overwrite=overwrite)
     with given(texts, file, doing="embedding") as batches:
-        encoder = opened.opened_encoder(model)
+        encoder = open_encoder(model)
         if to is None:
             for batch in batches:
                 print_json_lines(_entries(batch, encoder))

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
-from medcoder.cli import parse
-from medcoder.cli.lines import line, print_json
-from medcoder.cli.opened import no_bars
-from medcoder.cli.run import AsJson, command
+from medcoder.cli.command import command
+from medcoder.cli.console import line, print_json
+from medcoder.cli.open import no_bars
+from medcoder.cli.options import AsJson, user_path
 from medcoder.cli.texts import given
 from medcoder.errors import MissingExtra, UsageError
 
@@ -63,8 +63,8 @@ def export(
         raise MissingExtra(
             f"exporting needs {error.name}. Install it with: pip install 'medcoder[export]'"
         ) from error
-    to = parse.place(to)
-    loaded = TransformerEncoder.load(parse.place(Path(model)) if model.startswith("~") else model)
+    to = user_path(to)
+    loaded = TransformerEncoder.load(user_path(Path(model)) if model.startswith("~") else model)
     made = export_model(loaded, to, weights=precision, sample=texts, overwrite=overwrite)
     size = sum(file.stat().st_size for file in to.iterdir())
     if as_json:

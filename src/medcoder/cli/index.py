@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from medcoder.artefact import META, read_meta
-from medcoder.cli import opened, parse
-from medcoder.cli.lines import errors, line, out, print_json
-from medcoder.cli.run import INTERRUPTED, AsJson, Graph, Index, command, progress_bar
-from medcoder.cli.shown import add_row, new_table
+from medcoder.cli.command import INTERRUPTED, command, progress_bar
+from medcoder.cli.console import add_row, errors, line, new_table, out, print_json
+from medcoder.cli.open import exported_encoder, open_graph, open_index
+from medcoder.cli.options import AsJson, Graph, Index, user_path
 from medcoder.errors import UsageError
 
 if TYPE_CHECKING:
@@ -72,24 +72,24 @@ def build(
 
     if vectors is not None and known:
         raise UsageError("--vectors leaves nothing to encode: leave out --known")
-    to, begin = parse.place(to), time.perf_counter()
-    encoder = opened.exported_encoder(model)
+    to, begin = user_path(to), time.perf_counter()
+    encoder = exported_encoder(model)
     try:
-        with opened.opened_graph(kg) as graph, progress_bar() as progress:
+        with open_graph(kg) as graph, progress_bar() as progress:
             build_index(
                 graph,
                 encoder,
                 to,
                 kind=kind,
-                vectors=Vectors.open(parse.place(vectors), kg=graph) if vectors else None,
-                known=[_known(parse.place(path)) for path in known or ()],
+                vectors=Vectors.open(user_path(vectors), kg=graph) if vectors else None,
+                known=[_known(user_path(path)) for path in known or ()],
                 overwrite=overwrite,
                 progress=progress,
             )
     except KeyboardInterrupt as error:
         line("interrupted: the same command goes on with what was embedded", console=errors())
         raise typer.Exit(INTERRUPTED) from error
-    with opened.opened_index(to) as normalizer:
+    with open_index(to) as normalizer:
         entry = describe(normalizer)
     if as_json:
         print_json(entry)
@@ -102,7 +102,7 @@ def build(
 @command
 def info(index: Index = None, as_json: AsJson = False) -> None:
     """Show what an index holds, and how far its confidences can be trusted."""
-    with opened.opened_index(index) as normalizer:
+    with open_index(index) as normalizer:
         entry = describe(normalizer)
     if as_json:
         print_json(entry)

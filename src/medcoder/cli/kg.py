@@ -8,10 +8,19 @@ from typing import Annotated
 
 import typer
 
-from medcoder.cli import parse, shown
-from medcoder.cli.lines import errors, line, print_json
-from medcoder.cli.opened import opened_graph
-from medcoder.cli.run import NOTHING_FOUND, AsJson, Graph, command, progress_bar
+from medcoder.cli.command import NOTHING_FOUND, command, progress_bar
+from medcoder.cli.console import errors, line, print_json
+from medcoder.cli.open import open_graph
+from medcoder.cli.options import (
+    AsJson,
+    Graph,
+    byte_size,
+    column_pair,
+    name_list,
+    only_for,
+    user_path,
+)
+from medcoder.cli.render import brief, describe, show_concept, show_counts, show_found, show_report
 from medcoder.errors import UsageError
 from medcoder.kg import KG
 from medcoder.kg.sources import SOURCES, open_source
@@ -80,34 +89,34 @@ def build(
     """Build a graph directory from releases of terminologies."""
     from medcoder.kg.build import build_kg
 
-    parse.only_for("--column", column, "table", sources)
-    parse.only_for("--standard-only", standard_only, "omop", sources)
-    tags = parse.names("--languages", languages)
-    kept = parse.names("--vocabularies", vocabularies)
-    merging = [name for entry in merge_by or () for name in parse.names("--merge-by", entry) or ()]
+    only_for("--column", column, "table", sources)
+    only_for("--standard-only", standard_only, "omop", sources)
+    tags = name_list("--languages", languages)
+    kept = name_list("--vocabularies", vocabularies)
+    merging = [name for entry in merge_by or () for name in name_list("--merge-by", entry) or ()]
     options = ReadOptions(
         languages=None if tags is None else frozenset(map(language_tag, tags)),
         vocabularies=None if kept is None else frozenset(kept),
         obsolete=obsolete,
         suppressed=suppressed,
         standard_only=standard_only,
-        columns=tuple(map(parse.pair, column or ())),
+        columns=tuple(map(column_pair, column or ())),
     )
-    to, begin = parse.place(to), time.perf_counter()
+    to, begin = user_path(to), time.perf_counter()
     with progress_bar() as progress:
         report = build_kg(
             [open_source(source, options) for source in sources],
             to,
             merge_by=merging,
             strict=strict,
-            memory=parse.size(memory),
+            memory=byte_size(memory),
             overwrite=overwrite,
             progress=progress,
         )
     if as_json:
         print_json(report)
         return
-    shown.show_report(report, merging=bool(merging))
+    show_report(report, merging=bool(merging))
     size = sum(file.stat().st_size for file in to.iterdir()) / 1e6
     line(repr(KG.open(to)))
     line(f"{size:,.1f} MB in {time.perf_counter() - begin:.1f} s")
@@ -124,18 +133,18 @@ def stats(
     as_json: AsJson = False,
 ) -> None:
     """Count concepts, terms and relations, by language, vocabulary, type and relation."""
-    with opened_graph(kg) as graph:
+    with open_graph(kg) as graph:
         counts = graph.stats()
     if plot is not None:
-        from medcoder.cli.pictures import draw_stats
+        from medcoder.cli.render import draw_stats
 
-        plot = parse.place(plot)
+        plot = user_path(plot)
         draw_stats(counts, plot, title=graph.path.name)
     if as_json:
         print_json(counts)
         return
     line(repr(graph))
-    shown.show_counts(counts, top)
+    show_counts(counts, top)
     if plot is not None:
         line(f"drawn to {plot}")
 
@@ -149,12 +158,12 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show a concept: names by language, types, codes, cross-references, relations."""
-    with opened_graph(kg) as graph:
-        entry = shown.describe(graph, concept, limit)
+    with open_graph(kg) as graph:
+        entry = describe(graph, concept, limit)
     if as_json:
         print_json(entry)
     else:
-        shown.show_concept(entry)
+        show_concept(entry)
 
 
 @app.command()
@@ -178,13 +187,13 @@ def find(
     parts = Code.parse(code or "")
     if code is not None and parts is None:
         raise UsageError(f"{code!r} is not VOCABULARY:CODE, such as ICD10CM:R51.9")
-    with opened_graph(kg) as graph:
+    with open_graph(kg) as graph:
         found = graph.find_code(*parts, xrefs=xrefs) if parts else graph.find(term or "")
-        entries = [shown.brief(graph, concept) for concept in found]
+        entries = [brief(graph, concept) for concept in found]
     if as_json:
         print_json(entries)
     elif entries:
-        shown.show_found(entries)
+        show_found(entries)
     else:
         sought = term if code is None else code
         line(f"nothing found for {sought!r} in {graph.path}", console=errors())
@@ -205,8 +214,8 @@ def export(
     """Write a graph as Parquet tables, which `table=FOLDER` reads back."""
     from medcoder.kg.export import export_parquet
 
-    to = parse.place(to)
-    with opened_graph(kg) as graph, progress_bar() as progress:
+    to = user_path(to)
+    with open_graph(kg) as graph, progress_bar() as progress:
         files = export_parquet(graph, to, overwrite=overwrite, progress=progress)
     if as_json:
         print_json(files)

@@ -8,10 +8,12 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from medcoder.cli import decisions, opened, parse, projects
-from medcoder.cli.lines import errors, line, print_json
+from medcoder.cli import decisions, projects
+from medcoder.cli.command import INTERRUPTED, command, progress_bar
+from medcoder.cli.console import errors, line, print_json
+from medcoder.cli.open import open_index
+from medcoder.cli.options import AsJson, Index, name_list, user_path
 from medcoder.cli.projects import Folder
-from medcoder.cli.run import INTERRUPTED, AsJson, Index, command, progress_bar
 from medcoder.errors import UsageError
 
 _TABLE = "table"
@@ -96,12 +98,12 @@ def table(
     from medcoder.mapping import map_table
 
     roles = dict(_role(one) for one in context or [])
-    names = parse.names("--vocabularies", vocabularies) or []
-    place = parse.place(out)
+    names = name_list("--vocabularies", vocabularies) or []
+    place = user_path(out)
     try:
-        with opened.opened_index(index) as normalizer, progress_bar() as progress:
+        with open_index(index) as normalizer, progress_bar() as progress:
             made = map_table(
-                parse.place(file), column=column, out=place, normalizer=normalizer, code=code,
+                user_path(file), column=column, out=place, normalizer=normalizer, code=code,
                 count=count, language=language, context=roles, top=top, vocabularies=names,
                 precision=precision, encoding=encoding, delimiter=delimiter, sheet=sheet,
                 source_vocabulary={
@@ -125,7 +127,7 @@ def refresh(folder: Folder, index: Index = None, as_json: AsJson = False) -> Non
     try:
         with (
             projects.opened_project(folder) as project,
-            opened.opened_index(index) as normalizer,
+            open_index(index) as normalizer,
             progress_bar() as progress,
         ):
             found = renew(project, normalizer, progress=progress)

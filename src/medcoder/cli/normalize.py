@@ -1,19 +1,28 @@
-"""`medcoder normalize`."""
+"""`medcoder normalize`: answers for people and for programs, and what decided them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from medcoder.cli import answers, opened, parse
-from medcoder.cli.lines import errors, line, print_json_lines
-from medcoder.cli.run import NOTHING_FOUND, AsJson, Index, command
+from medcoder.cli.command import NOTHING_FOUND, command
+from medcoder.cli.console import add_row, errors, line, new_table, out, print_json_lines
+from medcoder.cli.open import open_index
+from medcoder.cli.options import AsJson, Index, name_list
 from medcoder.cli.texts import File, Texts, given
+from medcoder.normalize.stages import STAGES
+from medcoder.text import clean
+from medcoder.types import Answer, Match
 
 if TYPE_CHECKING:
     from medcoder.normalize import Normalizer
 
+_KEYS = ("concept", "name", "term", "language", "source", "codes", "confidence", "stage")
+_SCORES = ("cosine", "similarity", "score")
+_DIGITS = 6
+_LONGEST = 120  # characters of a string that are shown
 EXAMPLES = """
 [bold]Examples[/bold]
 
@@ -56,26 +65,26 @@ def normalize(
     from medcoder.normalize.normalizer import each_once
 
     options: dict[str, Any] = {
-        "types": parse.names("--types", types),
-        "vocabularies": parse.names("--vocabularies", vocabularies),
-        "languages": parse.names("--languages", languages),
+        "types": name_list("--types", types),
+        "vocabularies": name_list("--vocabularies", vocabularies),
+        "languages": name_list("--languages", languages),
         "threshold": threshold,
         # The runner-up is part of an explanation.
         "top": max(top, 2) if explain else top,
     }
     if stages is not None:
-        options["stages"] = parse.names("--stages", stages)
+        options["stages"] = name_list("--stages", stages)
     asked, matched = 0, False
-    with given(texts, file, doing="normalising") as batches, opened.opened_index(index) as found:
-        _tell_of_lost_terms(found)
-        for some in each_once(batches, lambda new: found.normalize_many(new, **options)):
+    with given(texts, file, doing="normalising") as batches, open_index(index) as normalizer:
+        _tell_of_lost_terms(normalizer)
+        for some in each_once(batches, lambda new: normalizer.normalize_many(new, **options)):
             asked, matched = asked + len(some), matched or any(some)
             if as_json:
-                print_json_lines(answers.as_dict(one, top, explain=explain) for one in some)
+                print_json_lines(as_dict(one, top, explain=explain) for one in some)
             elif explain:
-                answers.explain(some, top)
+                show_reasons(some, top)
             else:
-                answers.show(some, codes=vocabularies is not None)
+                show_table(some, codes=vocabularies is not None)
     if not asked:
         line("there were no strings to look up", console=errors())
     if not matched:
@@ -90,3 +99,105 @@ def _tell_of_lost_terms(normalizer: Normalizer) -> None:
             f"{lost[0].term!r} of {lost[0].concept}. See: medcoder terms list",
             console=errors(),
         )
+
+
+def as_dict(answer: Answer, top: int, *, explain: bool) -> dict[str, Any]:
+    """An answer as one line of JSON has it."""
+    keys = _KEYS + _SCORES if explain else _KEYS
+    entry: dict[str, Any] = {
+        "query": answer.query,
+        "matches": [match.as_dict(keys, digits=_DIGITS) for match in answer.matches[:top]],
+        "rejected": [match.as_dict(keys, digits=_DIGITS) for match in answer.rejected[:top]],
+        "confidence": round(answer.confidence, _DIGITS),
+        "threshold": round(answer.threshold, _DIGITS),
+    }
+    return entry | ({"why": why(answer)} if explain else {})
+
+
+def show_table(answers: Sequence[Answer], *, codes: bool) -> None:
+    """A table: one row a concept, and "no match" where the best was not likely enough."""
+    headers = ["query", "concept", "name", "matched term", "confidence", "stage"]
+    table = new_table(*headers, *(["codes"] if codes else []))
+    for answer in answers:
+        query = _short(answer.query)
+        if not answer.candidates:
+            add_row(table, query, "no match")
+        for place, one in enumerate(answer.candidates):
+            kept = bool(answer.matches)
+            cells = [
+                query if place == 0 else "",
+                one.concept if kept else "no match" if place == 0 else "",
+                one.name if kept else f"rejected: {one.name} ({one.concept})",
+                one.term,
+                f"{one.confidence:.2f}",
+                one.stage,
+            ]
+            add_row(
+                table, *cells, *([", ".join(code.curie for code in one.codes)] if codes else [])
+            )
+    out().print(table)
+
+
+def show_reasons(answers: Sequence[Answer], top: int) -> None:
+    """A paragraph for each answer: the candidates with their scores, and what decided."""
+    for answer in answers:
+        verdict = "" if answer.matches else "  no match"
+        line((_short(answer.query) or "(empty)", "bold"), (verdict, "yellow"))
+        for one in answer.candidates[:top]:
+            mark = "" if answer.matches else "rejected: "
+            line(f"  {mark}{one.concept}  {one.name}")
+            of = ", ".join(filter(None, (one.language, one.vocabulary)))
+            line(("    term        ", "dim"), f"{one.term} ({of})")
+            line(("    codes       ", "dim"), ", ".join(code.curie for code in one.codes) or "none")
+            scores = (
+                f"{one.confidence:.3f}, score {one.score:.3f}, cosine {_number(one.cosine)}, "
+                f"similarity {_number(one.similarity)}, stage {one.stage}"
+            )
+            line(("    confidence  ", "dim"), scores)
+        line(f"  {why(answer)}")
+
+
+def why(answer: Answer) -> str:
+    """What decided, in a sentence or three."""
+    if not answer.candidates:
+        if not clean(answer.query):
+            return "Nothing is left of the string without spaces and control characters."
+        return "No term that may be answered with has anything in common with it."
+    best, *others = answer.candidates
+    return " ".join(
+        [_best(best, sum(one.stage == "exact" for one in others)), *_next(others), _verdict(answer)]
+    )
+
+
+def _best(best: Match, equals: int) -> str:
+    of = "your own term" if best.vocabulary == "local" else "the term"
+    if best.stage == "exact":
+        rivals = f", and so do {equals} of the other candidates" if equals else ""
+        return f"It equals {of} {best.term!r}, but for case, accents and punctuation{rivals}."
+    return (
+        f"The best score, {best.score:.3f}, is that of {of} {best.term!r}, found "
+        f"{STAGES.load(best.stage).label} (cosine {_number(best.cosine)}, similarity of letters "
+        f"{_number(best.similarity)})."
+    )
+
+
+def _next(others: Sequence[Match]) -> list[str]:
+    if not others:
+        return ["There is no other candidate."]
+    second = others[0]
+    return [f"The next, {second.name} ({second.concept}), has {second.score:.3f}."]
+
+
+def _verdict(answer: Answer) -> str:
+    sure, least = f"{answer.confidence:.3f}", f"{answer.threshold:.3f}"
+    if answer.matches:
+        return f"Its confidence of {sure} reaches the threshold of {least}."
+    return f"Its confidence of {sure} is below the threshold of {least}: no match."
+
+
+def _number(value: float | None) -> str:
+    return "none" if value is None else f"{value:.3f}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

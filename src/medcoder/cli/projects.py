@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from medcoder.cli import opened, parse
-from medcoder.cli.lines import errors, line, out, print_json
-from medcoder.cli.run import AsJson, Graph, Index, command, progress_bar
-from medcoder.cli.shown import add_row, new_table
+from medcoder.cli.command import command, progress_bar
+from medcoder.cli.console import add_row, errors, line, new_table, out, print_json
+from medcoder.cli.open import open_graph
+from medcoder.cli.options import AsJson, Graph, Index, user_path
 from medcoder.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the proje
 def opened_project(folder: Path) -> Iterator[Project]:
     from medcoder.mapping import Project
 
-    with Project.open(parse.place(folder)) as project:
+    with Project.open(user_path(folder)) as project:
         yield project
 
 
@@ -102,7 +102,7 @@ class _FormatCommand(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         given = {option.name: ctx.params.pop(option.name) for option in self._of_formats or ()}
         ctx.obj = {
-            name: parse.place(value) if isinstance(value, Path) else value
+            name: user_path(value) if isinstance(value, Path) else value
             for name, value in given.items()
             if value not in (None, False)
         }
@@ -151,7 +151,7 @@ def export(
     """Write a project in a format of others; what that cannot hold is said."""
     from medcoder.mapping.formats import export as write
 
-    path = parse.place(to)
+    path = user_path(to)
     with opened_project(folder) as project, progress_bar() as progress:
         notes = write(project, format, path, progress=progress, **ctx.obj)
     if as_json:
@@ -176,8 +176,8 @@ def import_(
 
     from medcoder.mapping.formats import load
 
-    with opened_project(folder) as project, opened.opened_graph(kg) as graph:
-        taken = asdict(load(project, format, parse.place(file), kg=graph, **ctx.obj))
+    with opened_project(folder) as project, open_graph(kg) as graph:
+        taken = asdict(load(project, format, user_path(file), kg=graph, **ctx.obj))
     if as_json:
         print_json(taken)
         return
@@ -200,7 +200,7 @@ def learn(folder: Folder, index: Index = None, as_json: AsJson = False) -> None:
     from medcoder.mapping.refresh import learn as add_learned
 
     file = custom_terms(index)
-    with opened_project(folder) as project, opened.opened_graph(graph_of(index)) as graph:
+    with opened_project(folder) as project, open_graph(graph_of(index)) as graph:
         counts = add_learned(project, graph, file)
     if as_json:
         print_json(counts | {"file": str(file)})

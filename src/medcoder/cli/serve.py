@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from medcoder.bundled.graph import home
-from medcoder.cli import opened, parse
-from medcoder.cli.lines import errors, line
-from medcoder.cli.run import Index, command
+from medcoder.cli.command import command
+from medcoder.cli.console import errors, line
+from medcoder.cli.open import open_index
+from medcoder.cli.options import Index, user_path
 from medcoder.errors import MissingExtra, UsageError
 
 if TYPE_CHECKING:
@@ -66,19 +67,19 @@ def serve(
             f"--host {host} can be reached by others: give a token with --token-file, or in the "
             f"environment as {TOKEN}"
         )
-    projects = _named([parse.place(one) for one in project or []])
+    projects = _named([user_path(one) for one in project or []])
     with contextlib.ExitStack() as stack:
         failed: list[BaseException] = []
 
         def load() -> Normalizer:
             try:
-                return stack.enter_context(opened.opened_index(index))
+                return stack.enter_context(open_index(index))
             except BaseException as error:
                 failed.append(error)
                 server.should_exit = True
                 raise
 
-        place = parse.place(folder) if folder is not None else home() / "serve"
+        place = user_path(folder) if folder is not None else home() / "serve"
         app = make_app(load, folder=place, projects=projects, settings=Settings(token=token))
         server = _server(app, host, port)
         # It hands on the signal that ended it once all is finished.
@@ -91,7 +92,7 @@ def serve(
 def _token(file: Path | None) -> str | None:
     if file is None:
         return os.environ.get(TOKEN) or None
-    return parse.place(file).read_text(encoding="utf-8").strip()
+    return user_path(file).read_text(encoding="utf-8").strip()
 
 
 def _named(files: list[Path]) -> dict[str, Path]:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from medcoder.artefact import read_meta
-from medcoder.cli import opened, parse
-from medcoder.cli.lines import errors, line, out, print_json
-from medcoder.cli.run import NOTHING_FOUND, AsJson, Index, command
-from medcoder.cli.shown import add_row, new_table
+from medcoder.cli.command import NOTHING_FOUND, command
+from medcoder.cli.console import add_row, errors, line, new_table, out, print_json
+from medcoder.cli.open import open_graph
+from medcoder.cli.options import AsJson, Index, user_path
 from medcoder.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -54,11 +54,11 @@ def add(
     if file is not None:
         if language is not None:
             raise UsageError("a table has its own column of languages: leave out --language")
-        terms = _read(parse.place(file))
+        terms = _read(user_path(file))
     else:
         terms = [CustomTerm(term or "", concept or "", language or "")]
     table = custom_terms(index)
-    with opened.opened_graph(graph_of(index)) as graph:
+    with open_graph(graph_of(index)) as graph:
         added = add_terms(table, graph, terms)
     if as_json:
         print_json({"added": added, "known": len(terms) - added, "file": str(table)})
@@ -81,7 +81,7 @@ def list_terms(index: Index = None, as_json: AsJson = False) -> None:
         else:
             line(f"no terms in {place}", console=errors())
         raise typer.Exit(NOTHING_FOUND)
-    with opened.opened_graph(graph_of(index)) as graph:
+    with open_graph(graph_of(index)) as graph:
         entries = [_entry(graph, one) for one in terms]
     if as_json:
         print_json(entries)
@@ -126,15 +126,15 @@ def custom_terms(index: Path | None) -> Path:
 
     if index is None:
         return bundled_terms()
-    read_meta(parse.place(index), kind=KIND)
-    return custom_terms_file(parse.place(index))
+    read_meta(user_path(index), kind=KIND)
+    return custom_terms_file(user_path(index))
 
 
 def graph_of(index: Path | None) -> Path | None:
     """The graph of an index. That of the embedded one is there before the index is built."""
     from medcoder.normalize.build import KG_PART
 
-    return None if index is None else parse.place(index) / KG_PART
+    return None if index is None else user_path(index) / KG_PART
 
 
 def _read(file: Path) -> list[CustomTerm]:

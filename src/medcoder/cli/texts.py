@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from medcoder.cli import parse
-from medcoder.cli.run import progress_bar
+from medcoder.cli.command import progress_bar
+from medcoder.cli.options import user_path
 from medcoder.errors import InputError, UsageError
 
 Batch = list[str]
@@ -36,7 +36,7 @@ def given(
     if texts:
         yield (list(texts[start : start + _BATCH]) for start in range(0, len(texts), _BATCH))
     elif file is not None and file != Path("-"):
-        with _opened(parse.place(file)) as stream, _bar(doing) as report:
+        with _opened(user_path(file)) as stream, _bar(doing) as report:
             size = os.fstat(stream.fileno()).st_size
             yield _batches(stream, str(file), lambda done: report(done, max(done, size)))
     elif sys.stdin is None or (file is None and sys.stdin.isatty()):

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from medcoder.cli import parse
-from medcoder.cli.lines import errors, line, print_json
-from medcoder.cli.run import INTERRUPTED, AsJson, command, progress_bar
+from medcoder.cli.command import INTERRUPTED, command, progress_bar
+from medcoder.cli.console import errors, line, print_json
+from medcoder.cli.options import AsJson, name_list, user_path
 from medcoder.errors import MissingExtra
 from medcoder.train.config import load
 
@@ -65,9 +65,9 @@ def train(
         raise MissingExtra(
             f"training needs {error.name}. Install it with: pip install 'medcoder[train]'"
         ) from error
-    kg, to = parse.place(kg), parse.place(to)
+    kg, to = user_path(kg), user_path(to)
     read = load(config, settings or ())
-    tags = parse.names("--languages", languages)
+    tags = name_list("--languages", languages)
     if tags is not None:
         read = speaking(read, tags)
     with progress_bar() as preparing:

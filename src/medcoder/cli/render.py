@@ -1,15 +1,18 @@
-"""How commands show things to people."""
+"""Graphs and concepts for people: tables, and a picture of the counts."""
 
 from __future__ import annotations
 
+import warnings
+from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
-from medcoder.cli.lines import line, out, text
+from medcoder.cli.console import add_row, line, new_table, out
+from medcoder.errors import MissingExtra, UsageError
 from medcoder.kg import KG
 
 COUNTED = ("languages", "vocabularies", "kinds", "types", "relations", "flags")
+_PANELS = ("languages", "vocabularies", "types", "relations")
+_BARS = 14
 
 
 def show_report(report: dict[str, Any], *, merging: bool) -> None:
@@ -85,18 +88,6 @@ def describe(graph: KG, concept: str, limit: int) -> dict[str, Any]:
     }
 
 
-def new_table(*headers: str, style: str = "dim") -> Table:
-    """An empty table in which a long word goes on in the next line, and none is cut off."""
-    table = Table(box=None, header_style=style)
-    for header in headers:
-        table.add_column(header, overflow="fold")
-    return table
-
-
-def add_row(table: Table, *cells: str) -> None:
-    table.add_row(*map(text, cells))
-
-
 def _label(entry: Any) -> str:
     if not isinstance(entry, dict):
         return str(entry)
@@ -108,3 +99,46 @@ def _label(entry: Any) -> str:
 
 def _end(edge: dict[str, str], end: str) -> str:
     return f"{edge[f'{end}_name']} ({edge[end]})"
+
+
+def draw_stats(counts: dict[str, Any], path: Path, *, title: str) -> None:
+    """Bars of the most frequent labels, on a logarithmic scale."""
+    try:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            "a picture needs matplotlib. Install it with: pip install 'medcoder[eval]'"
+        ) from error
+    figure = Figure(figsize=(12, 8), layout="constrained")
+    known = figure.canvas.get_supported_filetypes()
+    if path.suffix.lower().removeprefix(".") not in known:
+        raise UsageError(f"{path}: a picture is a file such as .png, .svg or .pdf")
+    for axes, name in zip(figure.subplots(2, 2).flat, _PANELS, strict=True):
+        rows = list(counts[name].items())[:_BARS]
+        labels = [_short(label) for label, _ in rows]
+        values = [value for _, value in rows]
+        bars = axes.barh(range(len(rows)), values, color="#3b6ea5")
+        axes.bar_label(bars, [f"{value:,}" for value in values], padding=3, fontsize=7)
+        axes.set_yticks(range(len(rows)), labels, fontsize=8, parse_math=False)
+        axes.set_ylim(max(len(rows), 6) - 0.5, -0.5)
+        axes.set_xscale("log")
+        axes.set_xlim(1, 8 * max(values, default=1))
+        axes.set_title(f"{name} ({len(counts[name]):,})", loc="left", fontsize=10)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.suptitle(
+        f"{title}: {counts['concepts']:,} concepts, {counts['terms']:,} terms, "
+        f"{counts['edges']:,} relations",
+        fontsize=12,
+        parse_math=False,  # a dollar sign is one
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with warnings.catch_warnings():
+        # Labels may be in scripts that no font here has: boxes in a PNG, text in an SVG.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
+        with rc_context({"svg.fonttype": "none"}):
+            figure.savefig(path, dpi=110)
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= 44 else label[:43] + "…"

@@ -1,4 +1,4 @@
-"""Output: lines for people, JSON for programs."""
+"""Output: lines and tables for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import typer
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 _PIPE_WIDTH = 1000  # columns where no terminal sets a limit
@@ -56,6 +57,18 @@ def visible(words: str) -> str:
     'a b c�[2J'
     """
     return words if words.isprintable() else "".join(map(_visible, words))
+
+
+def new_table(*headers: str, style: str = "dim") -> Table:
+    """An empty table in which a long word goes on in the next line, and none is cut off."""
+    table = Table(box=None, header_style=style)
+    for header in headers:
+        table.add_column(header, overflow="fold")
+    return table
+
+
+def add_row(table: Table, *cells: str) -> None:
+    table.add_row(*map(text, cells))
 
 
 def print_json(value: object) -> None:

@@ -1,4 +1,4 @@
-"""What every command shares: errors to exit codes, interrupts, progress."""
+"""What runs around every command: errors to exit codes, interrupts, progress."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Annotated, Any, NoReturn, ParamSpec
+from typing import Any, NoReturn, ParamSpec
 
 import typer
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
 from rich.progress import TimeRemainingColumn as TimeLeftColumn
 
-from medcoder.cli.lines import errors, line
+from medcoder.cli.console import errors, line
 from medcoder.errors import DiskFull, MedcoderError, UsageError
+from medcoder.progress import Progress
 
 P = ParamSpec("P")
-Report = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
 
 NOTHING_FOUND = 1
 INTERRUPTED = 130
@@ -33,25 +33,6 @@ EXIT_CODES = """
 
   7 somebody else decided meanwhile, 130 interrupted
 """
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-Graph = Annotated[
-    Path | None,
-    typer.Option(
-        "--kg",
-        envvar="MEDCODER_KG",
-        help="Directory of the graph. Without it: the embedded one, built on first use.",
-    ),
-]
-
-Index = Annotated[
-    Path | None,
-    typer.Option(
-        "--index",
-        envvar="MEDCODER_INDEX",
-        help="Directory of the index. Without it: the embedded one, built on first use.",
-    ),
-]
 
 
 def command(function: Callable[P, None]) -> Callable[P, None]:
@@ -70,10 +51,10 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
 
 
 @contextlib.contextmanager
-def progress_bar() -> Iterator[Report]:
+def progress_bar() -> Iterator[Progress]:
     """A bar on standard error, shown where a person is looking."""
     console = errors()
-    bar = Progress(
+    bar = Bar(
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f}%"),

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from medcoder.artefact import verify
 from medcoder.bundled.graph import bundled_kg
-from medcoder.cli import parse
-from medcoder.cli.run import progress_bar
+from medcoder.cli.command import progress_bar
+from medcoder.cli.options import user_path
 from medcoder.errors import ArtefactError, UsageError
 from medcoder.kg import KG, KIND
 
@@ -28,50 +28,49 @@ _SIGNS_OF_DAMAGE = (
 
 
 @contextlib.contextmanager
-def opened_graph(path: Path | None) -> Iterator[KG]:
-    """The graph; without a path, the embedded one."""
-    place = graph_place(path)
-    with _opened(place, KIND, KG.open) as graph:
+def open_graph(path: Path | None) -> Iterator[KG]:
+    """The graph; without a path, the bundled one."""
+    with _checked(graph_path(path), KIND, KG.open) as graph:
         yield graph
 
 
 @contextlib.contextmanager
-def opened_index(path: Path | None) -> Iterator[Normalizer]:
-    """The normaliser of an index; without a path, of the embedded one."""
+def open_index(path: Path | None) -> Iterator[Normalizer]:
+    """The normaliser of an index; without a path, of the bundled one."""
     from medcoder.bundled.graph import bundled_terms
     from medcoder.normalize import Normalizer
     from medcoder.normalize.build import KIND as INDEX
 
-    place, terms = index_place(path), bundled_terms() if path is None else None
-    with _opened(place, INDEX, lambda place: Normalizer.load(place, terms=terms)) as normalizer:
+    place, terms = index_path(path), bundled_terms() if path is None else None
+    with _checked(place, INDEX, lambda place: Normalizer.load(place, terms=terms)) as normalizer:
         yield normalizer
 
 
-def graph_place(path: Path | None) -> Path:
-    """Where the graph lies; the embedded one is built if need be."""
+def graph_path(path: Path | None) -> Path:
+    """Where the graph lies; the bundled one is built if need be."""
     if path is not None:
-        return parse.place(path)
+        return user_path(path)
     with progress_bar() as progress:
         return bundled_kg(progress)
 
 
-def index_place(path: Path | None) -> Path:
-    """Where the index lies; the embedded one is built if need be."""
+def index_path(path: Path | None) -> Path:
+    """Where the index lies; the bundled one is built if need be."""
     if path is not None:
-        return parse.place(path)
+        return user_path(path)
     from medcoder.normalize.build import bundled_index
 
     with progress_bar() as progress:
         return bundled_index(progress)
 
 
-def opened_encoder(model: str | None) -> Encoder:
-    """An encoder by the name or the folder of its model; without one, the shipped one."""
+def open_encoder(model: str | None) -> Encoder:
+    """An encoder by the name or the folder of its model; without one, the bundled one."""
     from medcoder.bundled.models import bundled_model
     from medcoder.encode import exported
     from medcoder.model.load import load_encoder
 
-    folder = bundled_model() if model is None else parse.place(Path(model))
+    folder = bundled_model() if model is None else user_path(Path(model))
     if exported(folder) is None:
         with contextlib.suppress(ImportError):  # what is missing, loading says
             no_bars()
@@ -91,7 +90,7 @@ def exported_encoder(model: str | None) -> OnnxEncoder:
     from medcoder.encode import exported
     from medcoder.encode.onnx import OnnxEncoder
 
-    folder = bundled_model() if model is None else parse.place(Path(model))
+    folder = bundled_model() if model is None else user_path(Path(model))
     place = exported(folder)
     if place is not None:
         return OnnxEncoder.load(place)
@@ -106,7 +105,7 @@ def exported_encoder(model: str | None) -> OnnxEncoder:
 
 
 @contextlib.contextmanager
-def _opened(path: Path, kind: str, open_it: Callable[[Path], T]) -> Iterator[T]:
+def _checked(path: Path, kind: str, open_it: Callable[[Path], T]) -> Iterator[T]:
     opened = None
     try:
         opened = open_it(path)
