@@ -13,7 +13,8 @@ import pytest
 from pyarrow import parquet
 from typer.testing import CliRunner
 
-from medcoder import Normalizer, bundled, load_encoder
+from medcoder import Normalizer, load_encoder
+from medcoder.bundled import models as bundled
 from medcoder.cli import app, texts
 from medcoder.cli import open as opening
 from medcoder.cli.index import CAVEAT
@@ -919,7 +920,7 @@ def test_half_a_file_is_not_kept(model, tmp_path, name):
         (["cold", "--file", "a.txt"], 2, "either strings or --file"),
         (["--kg", "a.kg"], 2, "--kg needs --out"),
         (["cold", "--kg", "a.kg", "--out", "b"], 2, "leave out the strings and --file"),
-        (["--kg", "no-such.kg", "--out", "b"], 4, "no-such.kg is not a knowledge graph"),
+        (["--kg", "no-such.kg", "--out", "b"], 4, "no-such.kg: it is not a knowledge graph"),
     ],
 )
 def test_wrong_usage_of_embed(model, words, code, said):
