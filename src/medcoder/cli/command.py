@@ -90,9 +90,9 @@ def _shown_errors() -> Iterator[None]:
         raise
     except OSError as error:
         kind = DiskFull if error.errno == errno.ENOSPC else UsageError
-        place = f"{error.filename}: " if error.filename else ""
+        where = f"{error.filename}: " if error.filename else ""
         remedy = "Check the path, and that you may read and write there"
-        _fail(f"{place}{error.strerror or error}. {remedy}", kind.exit_code, error)
+        _fail(f"{where}{error.strerror or error}. {remedy}", kind.exit_code, error)
 
 
 @contextlib.contextmanager

@@ -80,7 +80,7 @@ def normalize(
         for some in each_once(batches, lambda new: normalizer.normalize_many(new, **options)):
             asked, matched = asked + len(some), matched or any(some)
             if as_json:
-                print_json_lines(as_dict(one, top, explain=explain) for one in some)
+                print_json_lines(as_dict(answer, top, explain=explain) for answer in some)
             elif explain:
                 show_reasons(some, top)
             else:
@@ -122,18 +122,18 @@ def show_table(answers: Sequence[Answer], *, codes: bool) -> None:
         query = _short(answer.query)
         if not answer.candidates:
             add_row(table, query, "no match")
-        for place, one in enumerate(answer.candidates):
+        for position, match in enumerate(answer.candidates):
             kept = bool(answer.matches)
             cells = [
-                query if place == 0 else "",
-                one.concept if kept else "no match" if place == 0 else "",
-                one.name if kept else f"rejected: {one.name} ({one.concept})",
-                one.term,
-                f"{one.confidence:.2f}",
-                one.stage,
+                query if position == 0 else "",
+                match.concept if kept else "no match" if position == 0 else "",
+                match.name if kept else f"rejected: {match.name} ({match.concept})",
+                match.term,
+                f"{match.confidence:.2f}",
+                match.stage,
             ]
             add_row(
-                table, *cells, *([", ".join(code.curie for code in one.codes)] if codes else [])
+                table, *cells, *([", ".join(code.curie for code in match.codes)] if codes else [])
             )
     out().print(table)
 
@@ -143,15 +143,17 @@ def show_reasons(answers: Sequence[Answer], top: int) -> None:
     for answer in answers:
         verdict = "" if answer.matches else "  no match"
         line((_short(answer.query) or "(empty)", "bold"), (verdict, "yellow"))
-        for one in answer.candidates[:top]:
+        for match in answer.candidates[:top]:
             mark = "" if answer.matches else "rejected: "
-            line(f"  {mark}{one.concept}  {one.name}")
-            of = ", ".join(filter(None, (one.language, one.vocabulary)))
-            line(("    term        ", "dim"), f"{one.term} ({of})")
-            line(("    codes       ", "dim"), ", ".join(code.curie for code in one.codes) or "none")
+            line(f"  {mark}{match.concept}  {match.name}")
+            of = ", ".join(filter(None, (match.language, match.vocabulary)))
+            line(("    term        ", "dim"), f"{match.term} ({of})")
+            line(
+                ("    codes       ", "dim"), ", ".join(code.curie for code in match.codes) or "none"
+            )
             scores = (
-                f"{one.confidence:.3f}, score {one.score:.3f}, cosine {_number(one.cosine)}, "
-                f"similarity {_number(one.similarity)}, stage {one.stage}"
+                f"{match.confidence:.3f}, score {match.score:.3f}, cosine {_number(match.cosine)}, "
+                f"similarity {_number(match.similarity)}, stage {match.stage}"
             )
             line(("    confidence  ", "dim"), scores)
         line(f"  {why(answer)}")
@@ -165,7 +167,11 @@ def why(answer: Answer) -> str:
         return "No term that may be answered with has anything in common with it."
     best, *others = answer.candidates
     return " ".join(
-        [_best(best, sum(one.stage == "exact" for one in others)), *_next(others), _verdict(answer)]
+        [
+            _best(best, sum(match.stage == "exact" for match in others)),
+            *_next(others),
+            _verdict(answer),
+        ]
     )
 
 

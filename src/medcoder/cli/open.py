@@ -41,8 +41,8 @@ def open_index(path: Path | None) -> Iterator[Normalizer]:
     from medcoder.normalize import Normalizer
     from medcoder.normalize.build import KIND as INDEX
 
-    place, terms = index_path(path), bundled_terms() if path is None else None
-    with _checked(place, INDEX, lambda place: Normalizer.load(place, terms=terms)) as normalizer:
+    folder, terms = index_path(path), bundled_terms() if path is None else None
+    with _checked(folder, INDEX, lambda path: Normalizer.load(path, terms=terms)) as normalizer:
         yield normalizer
 
 
@@ -91,9 +91,9 @@ def exported_encoder(model: str | None) -> OnnxEncoder:
     from medcoder.encode.onnx import OnnxEncoder
 
     folder = bundled_model() if model is None else user_path(Path(model))
-    place = exported(folder)
-    if place is not None:
-        return OnnxEncoder.load(place)
+    path = exported(folder)
+    if path is not None:
+        return OnnxEncoder.load(path)
     if not folder.is_dir():
         known = ", ".join(bundled_models()) or "none"
         raise UsageError(

@@ -39,10 +39,10 @@ def name_list(option: str, text: str | None) -> list[str] | None:
     """Names between commas; None where the option was not given."""
     if text is None:
         return None
-    found = [name.strip() for name in text.split(",") if name.strip()]
-    if not found:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
         raise UsageError(f"{option} {text!r} names none: write them with commas between")
-    return found
+    return names
 
 
 def column_pair(text: str) -> tuple[str, str]:
@@ -97,17 +97,17 @@ def spread(words: Sequence[str], names: set[str]) -> list[str]:
     >>> spread(["--models", "a", "b", "--out", "o"], {"--models"})
     ['--models', 'a', '--models', 'b', '--out', 'o']
     """
-    found: list[str] = []
+    spread_words: list[str] = []
     option: str | None = None  # whose values these are
     first = False
     for word in words:
         if word.startswith("-") and word != "-":
             name, equals, _ = word.partition("=")
             option, first = (name, not equals) if name in names else (None, False)
-            found.append(word)
+            spread_words.append(word)
         elif option is None or first:
-            found.append(word)
+            spread_words.append(word)
             first = False
         else:
-            found += [option, word]
-    return found
+            spread_words += [option, word]
+    return spread_words

@@ -73,16 +73,16 @@ def list_terms(index: Index = None, as_json: AsJson = False) -> None:
     """List your own terms, and say which are of concepts that the graph lacks."""
     from medcoder.normalize.custom_terms import read_terms
 
-    place = custom_terms(index)
-    terms = read_terms(place)
+    path = custom_terms(index)
+    terms = read_terms(path)
     if not terms:
         if as_json:
             print_json([])
         else:
-            line(f"no terms in {place}", console=errors())
+            line(f"no terms in {path}", console=errors())
         raise typer.Exit(NOTHING_FOUND)
     with open_graph(graph_of(index)) as graph:
-        entries = [_entry(graph, one) for one in terms]
+        entries = [_entry(graph, term) for term in terms]
     if as_json:
         print_json(entries)
         return
@@ -119,7 +119,7 @@ def remove(
 
 
 def custom_terms(index: Path | None) -> Path:
-    """The table beside an index, which must be one; that of the embedded one has its own place."""
+    """The table beside an index; the bundled index keeps its table in MEDCODER_HOME."""
     from medcoder.bundled.graph import bundled_terms
     from medcoder.normalize.build import KIND
     from medcoder.normalize.custom_terms import custom_terms_file
@@ -131,7 +131,7 @@ def custom_terms(index: Path | None) -> Path:
 
 
 def graph_of(index: Path | None) -> Path | None:
-    """The graph of an index. That of the embedded one is there before the index is built."""
+    """The graph of an index. The bundled graph exists before its index is built."""
     from medcoder.normalize.build import KG_PART
 
     return None if index is None else user_path(index) / KG_PART
@@ -148,6 +148,6 @@ def _read(file: Path) -> list[CustomTerm]:
     return terms
 
 
-def _entry(graph: KG, one: CustomTerm) -> dict[str, Any]:
-    name = graph.preferred(one.concept) if one.concept in graph else None
-    return {**one._asdict(), "name": name}
+def _entry(graph: KG, term: CustomTerm) -> dict[str, Any]:
+    name = graph.preferred(term.concept) if term.concept in graph else None
+    return {**term._asdict(), "name": name}
