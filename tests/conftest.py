@@ -22,6 +22,20 @@ settings.register_profile("medcoder", deadline=None)
 settings.load_profile("medcoder")
 
 
+@pytest.fixture
+def entered():
+    """Enter alternatives into tables as a user does, until the test ends: (table, name, target)."""
+    done = []
+
+    def enter(table, name, target, **options):
+        table.add(name, target, **options)
+        done.append((table, name))
+
+    yield enter
+    for table, name in done:
+        del table._entries[name]
+
+
 @pytest.fixture(scope="session")
 def toy_path(tmp_path_factory):
     """The directory of the toy graph, not to be written to."""

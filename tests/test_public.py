@@ -8,10 +8,9 @@ import pytest
 
 import medcoder
 from medcoder import errors
-from medcoder.errors import InputError, MedcoderError, MissingExtra, UnknownName
+from medcoder.errors import InputError
 from medcoder.kg import KG
 from medcoder.kg.sources import EMBEDDED, SOURCES
-from medcoder.registry import Registry
 from medcoder.types import CONCEPT_FLAGS, SCHEMAS, Count, Tally
 
 
@@ -103,55 +102,6 @@ def test_counts():
     tally = Tally()
     tally["a"].read += 1
     assert tally == {"a": Count(read=1)}
-
-
-# The table of alternatives
-
-
-@pytest.fixture
-def shapes():
-    entries = {
-        "path": "pathlib:PurePath",
-        "square": "no_such_module_here:Square",
-        "circle": "no_such_module_here:Circle",
-        "ours": "medcoder.no_such_module:Ours",
-        "typo": "pathlib:NoSuchName",
-    }
-    return Registry("shape", entries, extras={"circle": "round", "ours": "round"})
-
-
-def test_a_table_is_a_mapping(shapes):
-    assert list(shapes) == ["path", "square", "circle", "ours", "typo"]
-    assert len(shapes) == 5
-    assert shapes["path"] == "pathlib:PurePath"
-    assert "line" not in shapes
-    assert shapes.load("path").__name__ == "PurePath"
-
-
-def test_a_name_that_is_not_there(shapes):
-    with pytest.raises(UnknownName, match=r"no shape is called 'sqare'; did you mean 'square'\? "):
-        shapes.load("sqare")
-    with pytest.raises(UnknownName) as caught:
-        shapes.load("xyz")
-    assert str(caught.value) == (
-        "no shape is called 'xyz'. There are: circle, ours, path, square, typo"
-    )
-
-
-def test_what_an_alternative_needs_is_named(shapes):
-    with pytest.raises(MissingExtra, match=r"needs no_such_module_here.*'medcoder\[round\]'"):
-        shapes.load("circle")
-    for name in ("square", "ours"):  # no extra would help
-        with pytest.raises(ModuleNotFoundError):
-            shapes.load(name)
-    with pytest.raises(AttributeError):
-        shapes.load("typo")
-
-
-def test_unknown_name_is_a_usage_error(shapes):
-    with pytest.raises(MedcoderError) as caught:
-        shapes.load("xyz")
-    assert caught.value.exit_code == 2
 
 
 # What importing costs

@@ -42,16 +42,20 @@ class MedcoderError(Exception):
         where: str | PathLike[str] | None = None,
         values: object = None,
         remedy: str | None = None,
+        message: str | None = None,
     ) -> None:
+        """`message` replaces the text that the parts make, where a sentence reads better."""
         self.what = what
         self.where = None if where is None else str(where)
         self.values = values
         self.remedy = remedy
-        message = f"{self.where}: {what}" if self.where else what
-        if values is not None:
-            several = isinstance(values, (list, tuple))
-            message += f": {', '.join(map(str, values)) if several else values}"  # type: ignore[call-overload]
-        super().__init__(f"{message}. {remedy}" if remedy else message)
+        if message is None:
+            message = f"{self.where}: {what}" if self.where else what
+            if values is not None:
+                several = isinstance(values, (list, tuple))
+                message += f": {', '.join(map(str, values)) if several else values}"  # type: ignore[call-overload]
+            message += f". {remedy}" if remedy else ""
+        super().__init__(message)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """So that an error that another process raised keeps its parts, whatever made it."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
-from medcoder.errors import MissingExtra, UnknownName
+from medcoder.errors import MissingExtra, UnknownName, UsageError
 
 
 class Registry(Mapping[str, str]):
@@ -38,12 +38,34 @@ class Registry(Mapping[str, str]):
     def __len__(self) -> int:
         return len(self._entries)
 
+    def add(self, name: str, target: str, *, extra: str | None = None) -> None:
+        """Enter an alternative of your own, for this process.
+
+        target: "module:attribute", imported when it is asked for
+        extra: the extra of medcoder that installs what it needs
+
+        >>> shapes = Registry("shape", {})
+        >>> shapes.add("path", "pathlib:PurePath")
+        >>> list(shapes)
+        ['path']
+        """
+        module, _, attribute = target.partition(":")
+        if not module or not attribute:
+            raise UsageError(
+                f"where a {self._noun} is must be written as module:attribute", values=repr(target)
+            )
+        if self._entries.get(name, target) != target:
+            raise UsageError(
+                f"a {self._noun} has this name already", values=repr(name), remedy="Give another"
+            )
+        self._entries[name] = target
+        if extra is not None:
+            self._extras[name] = extra
+
     def load(self, name: str) -> Any:
+        """What the name stands for; an error suggests the nearest name."""
         if name not in self._entries:
-            near = get_close_matches(name, self._entries, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else "."
-            known = ", ".join(sorted(self._entries))
-            raise UnknownName(f"no {self._noun} is called {name!r}{hint} There are: {known}")
+            raise unknown(self._noun, name, sorted(self._entries))
         module, _, attribute = self._entries[name].partition(":")
         try:
             return getattr(import_module(module), attribute)
@@ -51,7 +73,24 @@ class Registry(Mapping[str, str]):
             extra = self._extras.get(name)
             if extra is None or (error.name or "").startswith("medcoder"):
                 raise
+            remedy = f"Install it with: pip install 'medcoder[{extra}]'"
             raise MissingExtra(
-                f"the {self._noun} {name!r} needs {error.name}, which is not installed. "
-                f"Install it with: pip install 'medcoder[{extra}]'"
+                f"what this {self._noun} needs is not installed",
+                values=[repr(name), error.name],
+                remedy=remedy,
+                message=f"the {self._noun} {name!r} needs {error.name}, which is not installed. "
+                + remedy,
             ) from error
+
+
+def unknown(noun: str, name: str, known: Sequence[str]) -> UnknownName:
+    """The error for a name that is not among the known ones, with the nearest of them."""
+    near = get_close_matches(name, known, n=1)
+    names = f"There are: {', '.join(known) or 'none'}"
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    return UnknownName(
+        f"no {noun} has this name",
+        values=repr(name),
+        remedy=f"Did you mean {near[0]!r}? {names}" if near else names,
+        message=f"no {noun} is called {name!r}{hint} {names}",
+    )

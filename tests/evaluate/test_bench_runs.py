@@ -231,10 +231,10 @@ BENCH = Lengths(
 """
 
 
-def test_a_bench_from_outside_is_one_file_and_one_line(tmp_path, monkeypatch):
+def test_a_bench_from_outside_is_one_file_and_one_line(tmp_path, monkeypatch, entered):
     (tmp_path / "outside_bench.py").write_text(OUTSIDE, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(BENCHES._entries, "lengths", "outside_bench:BENCH")
+    entered(BENCHES, "lengths", "outside_bench:BENCH")
     assert describe_bench("lengths")["metrics"] == ["grams"]
     [outcome] = go(tmp_path, tmp_path / "out", benches=("lengths",))
     assert outcome.state == "done"

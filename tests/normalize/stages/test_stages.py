@@ -31,12 +31,12 @@ class Abbreviations:
 
 
 @pytest.fixture
-def added(monkeypatch):
+def added(monkeypatch, entered):
     """One file and one line in the table."""
     file = ModuleType("somebodys_stage")
     file.Abbreviations = Abbreviations
     monkeypatch.setitem(sys.modules, "somebodys_stage", file)
-    monkeypatch.setitem(STAGES._entries, "abbreviation", "somebodys_stage:Abbreviations")
+    entered(STAGES, "abbreviation", "somebodys_stage:Abbreviations")
 
 
 class Counting:
@@ -90,11 +90,11 @@ def test_a_stage_from_outside_settles_queries(added, normalizer):
     assert normalizer.normalize("hx cold").threshold == calibration.threshold
 
 
-def test_a_stage_from_outside_leaves_the_other_queries_alone(normalizer, added, monkeypatch):
+def test_a_stage_from_outside_leaves_the_other_queries_alone(normalizer, request):
     queries = ["cold", "hart atack", "fever", "colld", "zzz"]
-    everything = list(normalizer.normalize_many(["hx cold", *queries]))[1:]
-    monkeypatch.undo()
-    assert everything == list(normalizer.normalize_many(queries))
+    before = list(normalizer.normalize_many(queries))
+    request.getfixturevalue("added")
+    assert list(normalizer.normalize_many(["hx cold", *queries]))[1:] == before
 
 
 def test_a_stage_from_outside_is_asked_for_by_name(added, normalizer):

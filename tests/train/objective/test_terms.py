@@ -399,13 +399,13 @@ def test_an_update_is_the_mean_of_its_steps(kg, given, tmp_path, at_once):
 
 
 @pytest.fixture
-def outside(tmp_path, monkeypatch):
+def outside(tmp_path, monkeypatch, entered):
     """Write a module, and enter what it has into a table."""
     monkeypatch.syspath_prepend(str(tmp_path))
 
     def add(table, name, text):
         (tmp_path / f"outside_{name}.py").write_text(text)
-        monkeypatch.setitem(table._entries, name, f"outside_{name}:{name}")
+        entered(table, name, f"outside_{name}:{name}")
 
     yield add
     for name in [name for name in sys.modules if name.startswith("outside_")]:
