@@ -6,7 +6,7 @@ from typing import Any
 
 from medcoder.mapping.batch import map_table
 from medcoder.mapping.formats import FORMATS, export
-from medcoder.mapping.project.store import Project
+from medcoder.mapping.project import Project
 from medcoder.mapping.project_table import Mapped, write_results
 from medcoder.mapping.refresh import refresh
 

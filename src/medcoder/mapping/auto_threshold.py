@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from medcoder.mapping.project import Project
 from medcoder.mapping.project.schema import guarded
-from medcoder.mapping.project.store import Project
 
 _TIMES = 5
 _LEAST = 0.5  # more likely right than wrong

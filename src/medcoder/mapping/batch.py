@@ -12,10 +12,10 @@ from medcoder import __version__
 from medcoder.errors import ArtefactError, UsageError
 from medcoder.mapping.auto_threshold import auto_threshold
 from medcoder.mapping.lookup import IndexMapper, Mapper, look_up
+from medcoder.mapping.project import Project, place
 from medcoder.mapping.project.decisions import now
 from medcoder.mapping.project.records import Role
 from medcoder.mapping.project.rows import Adder, Columns, Settings, differences
-from medcoder.mapping.project.store import Project, place
 from medcoder.mapping.project_table import Mapped, write
 from medcoder.progress import Progress
 from medcoder.tables import Reading, Table, open_table

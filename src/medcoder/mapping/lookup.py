@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from medcoder.artefact import read_meta
 from medcoder.errors import UnknownName
 from medcoder.kg.masks import concepts_of_types, concepts_of_vocabularies, terms_in_languages
+from medcoder.mapping.project import Project
 from medcoder.mapping.project.records import Role
 from medcoder.mapping.project.schema import guarded
-from medcoder.mapping.project.store import Project
 from medcoder.progress import Progress
 from medcoder.types import Answer, Code, Match
 

@@ -20,10 +20,9 @@ import pyarrow as pa
 from medcoder.errors import InputError
 from medcoder.files import replacing
 from medcoder.mapping.columns import Column, Value, result_columns, unique_names, values
-from medcoder.mapping.project import decisions, queries
+from medcoder.mapping.project import Project, decisions, queries
 from medcoder.mapping.project.rows import Recent
 from medcoder.mapping.project.schema import guarded
-from medcoder.mapping.project.store import Project
 from medcoder.mapping.report import write_report
 from medcoder.progress import Progress
 from medcoder.tables import Row, Table, file_fingerprint, open_table

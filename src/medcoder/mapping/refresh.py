@@ -11,9 +11,9 @@ from medcoder.errors import UsageError
 from medcoder.kg import KG
 from medcoder.mapping.batch import as_mapper, finish
 from medcoder.mapping.lookup import Mapper, look_up
+from medcoder.mapping.project import Project
 from medcoder.mapping.project.decisions import flag, newest_event
 from medcoder.mapping.project.schema import guarded
-from medcoder.mapping.project.store import Project
 from medcoder.progress import Progress
 from medcoder.text import fold
 

@@ -1,4 +1,4 @@
-"""The report on a project: figures as JSON, and the same as a page."""
+"""The report on a project: figures as JSON, and the same as a page (`report.html.j2`)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from medcoder.files import replacing
+from medcoder.mapping.project import Project
 from medcoder.mapping.project.records import TermMapping
-from medcoder.mapping.project.store import Project
-from medcoder.mapping.report_html import render
 
 BINS = 20  # of the histogram of confidences
 LISTED = 25  # terms and targets
@@ -119,9 +118,9 @@ class _Tally:
         if mapping.candidates and mapping.status != "none":
             accepted = self._threshold is not None and mapping.confidence >= self._threshold
             (self.above if accepted else self.below).add(mapping)
-        place = min(int(mapping.confidence * BINS), BINS - 1)
-        self.terms[place] += 1
-        self.counts[place] += mapping.row.count
+        position = min(int(mapping.confidence * BINS), BINS - 1)
+        self.terms[position] += 1
+        self.counts[position] += mapping.row.count
         if mapping.decision is not None:
             self.people[mapping.decision.who] += 1
             self.equivalences[mapping.decision.equivalence] += 1
@@ -197,3 +196,115 @@ def _timing(timing: Mapping[str, float] | None) -> dict[str, float]:
 
 def _share(part: float, whole: float) -> float | None:
     return part / whole if whole else None
+
+
+# The page
+
+_MEANINGS = {
+    "approved": "a person decided",
+    "flagged": "decided, to be looked at again",
+    "auto": "mapped automatically",
+    "review": "to be reviewed",
+    "none": "no match found",
+}
+_WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 880, 190, 60, 16, 24  # of the histogram
+
+
+def render(figures: Mapping[str, Any]) -> str:
+    """The figures as a page, by the template beside this file."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent, encoding="utf-8"),
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined,
+        keep_trailing_newline=True,
+    )  # fmt: skip
+    environment.filters |= {"grouped": "{:,}".format, "percent": _percent}
+    about = figures["about"]
+    column = f"column {about['column']}, " if "column" in about else ""
+    return environment.get_template("report.html.j2").render(
+        **figures,
+        title=f"Mapping of {about.get('file', 'a table')}",
+        subtitle=column + str(about.get("updated") or about.get("created") or "")[:10],
+        meanings=_MEANINGS,
+        headline=_headline(figures),
+        drawing=_histogram(figures),
+        made=_made(figures),
+    )
+
+
+def _headline(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
+    totals, status = figures["totals"], figures["status"]
+    mapped = sum(status[name]["count"] for name in ("approved", "flagged", "auto"))
+    expected = figures["threshold"]["above"]["expected_precision"]["count"]
+    entries = [
+        (f"{totals['rows']:,}", "rows"),
+        (f"{totals['terms']:,}", "distinct source terms"),
+        (f"{totals['count']:,}", "occurrences"),
+        (_percent(_share(mapped, totals["count"])), "of these mapped"),
+        (_percent(expected), "of automatic ones expected right"),
+    ]
+    if speed := figures["timing"].get("rows_per_second"):
+        entries.append((f"{speed:,.0f}", "rows a second"))
+    return entries
+
+
+def _histogram(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Terms by confidence, as positions in a drawing."""
+    terms, threshold = figures["histogram"]["terms"], figures["threshold"]["confidence"]
+    most, inner, floor = max([*terms, 1]), _WIDTH - _LEFT - 10, _HEIGHT - _BOTTOM
+    step = inner / len(terms)
+    bars = [
+        {
+            "x": _LEFT + position * step + 1,
+            "width": step - 2,
+            "height": (floor - _TOP) * count / most,
+            "low": position / len(terms),
+            "high": (position + 1) / len(terms),
+            "terms": count,
+        }
+        for position, count in enumerate(terms)
+    ]
+    return {
+        "width": _WIDTH, "height": _HEIGHT, "left": _LEFT, "right": _WIDTH - 10, "top": _TOP,
+        "floor": floor, "most": most, "bars": bars,
+        "ticks": [(_LEFT + inner * tick / 10, tick / 10) for tick in range(11)],
+        "mark": None if threshold is None else _LEFT + inner * threshold,
+    }  # fmt: skip
+
+
+def _made(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
+    about, timing = figures["about"], figures["timing"]
+    vocabularies = about.get("terminology", {}).get("vocabularies", {})
+    entries: list[tuple[str, str]] = [
+        ("terminology", ", ".join(f"{k} {v}".strip() for k, v in vocabularies.items())),
+        ("model", about.get("model", {}).get("name", "")),
+        ("vocabularies asked for", ", ".join(about.get("vocabularies", []))),
+        ("medcoder", about.get("medcoder", "")),
+        ("rows with a wrong number of fields", f"{figures['bad_rows']:,}"),
+    ]
+    for column, values in figures["unknown_context"].items():
+        first = ", ".join(f"{value} ({count:,})" for value, count in [*values.items()][:10])
+        entries.append((f"unknown values of {column}", first))
+    if timing:
+        entries.append(("time", f"{timing['seconds']:,.1f} s for {timing['rows']:,} rows"))
+    if "strings" in timing:
+        entries.append(("strings looked up", f"{timing['strings']:,}"))
+    return entries
+
+
+def _percent(share: float | None) -> str:
+    """A share, never rounded up to all or down to nothing.
+
+    >>> _percent(0.9996), _percent(1.0), _percent(0.0001), _percent(None)
+    ('> 99.9%', '100%', '< 0.1%', '–')
+    """
+    if share is None:
+        return "–"
+    if share in (0, 1):
+        return f"{share:.0%}"
+    if share > 0.9995:
+        return "> 99.9%"
+    if share < 0.0005:
+        return "< 0.1%"
+    return f"{100 * share:.1f}%"

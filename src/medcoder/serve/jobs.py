@@ -20,8 +20,8 @@ from medcoder.errors import InputError, MedcoderError
 from medcoder.files import disk_full, replacing
 from medcoder.mapping import map_table
 from medcoder.mapping.lookup import Mapper
+from medcoder.mapping.project import FILE
 from medcoder.mapping.project.decisions import now
-from medcoder.mapping.project.store import FILE
 from medcoder.serve.refusals import Refused, of_input, of_library
 from medcoder.serve.uploads import Upload
 from medcoder.serve.watch import told

@@ -26,7 +26,7 @@ from medcoder.registry import Registry
 
 if TYPE_CHECKING:
     from medcoder.mapping.formats.imported import Taken
-    from medcoder.mapping.project.store import Project
+    from medcoder.mapping.project import Project
 
 FORMATS = Registry(
     "format",

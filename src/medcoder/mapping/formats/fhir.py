@@ -35,8 +35,8 @@ from medcoder.mapping.formats.systems import (
     system_of,
     written_codes,
 )
+from medcoder.mapping.project import Project
 from medcoder.mapping.project.records import TermMapping
-from medcoder.mapping.project.store import Project
 from medcoder.progress import Progress
 from medcoder.text import clean
 from medcoder.types import Code

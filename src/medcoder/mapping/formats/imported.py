@@ -16,7 +16,7 @@ from medcoder.tables import text
 from medcoder.types import Code
 
 if TYPE_CHECKING:
-    from medcoder.mapping.project.store import Project
+    from medcoder.mapping.project import Project
 
 NOT_FOUND = "the imported target is not in the terminology"
 NOT_CHECKED = "the imported target is no candidate and was not looked up in the terminology"

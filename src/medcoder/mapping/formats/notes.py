@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
+from medcoder.mapping.project import Project
 from medcoder.mapping.project.records import TermMapping
-from medcoder.mapping.project.store import Project
 from medcoder.progress import Progress
 from medcoder.tables.write import Guard
 from medcoder.text import clean

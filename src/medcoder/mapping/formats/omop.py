@@ -22,8 +22,8 @@ from medcoder.mapping.formats.notes import (
     terms,
 )
 from medcoder.mapping.formats.systems import system_of
+from medcoder.mapping.project import Project
 from medcoder.mapping.project.records import Target
-from medcoder.mapping.project.store import Project
 from medcoder.progress import Progress
 from medcoder.tables.write import TextWriter
 from medcoder.types import Code

@@ -11,8 +11,8 @@ from medcoder.files import replacing
 from medcoder.mapping.columns import Column, Value, export_columns, unique_names, values
 from medcoder.mapping.formats import Format
 from medcoder.mapping.formats.notes import HISTORY, Cells, many, rows
+from medcoder.mapping.project import Project
 from medcoder.mapping.project.records import TermMapping
-from medcoder.mapping.project.store import Project
 from medcoder.progress import Progress
 from medcoder.tables.write import TextWriter
 

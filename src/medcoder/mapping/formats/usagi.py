@@ -34,8 +34,8 @@ from medcoder.mapping.formats.notes import (
 )
 from medcoder.mapping.formats.omop import NONE, Concepts, concepts_for, find_ids
 from medcoder.mapping.formats.systems import EQUIVALENCE_WORDS, from_usagi
+from medcoder.mapping.project import Project
 from medcoder.mapping.project.records import Target, TermMapping
-from medcoder.mapping.project.store import Project
 from medcoder.progress import Progress
 from medcoder.tables.text import read_text
 from medcoder.tables.write import plain

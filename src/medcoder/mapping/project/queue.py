@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple, get_args
 
 from medcoder.mapping.auto_threshold import auto_threshold
-from medcoder.mapping.project import queries
+from medcoder.mapping.project import Project, queries
 from medcoder.mapping.project.records import STATUSES, Event, Status, TermMapping, unknown
 from medcoder.mapping.project.schema import guarded
-from medcoder.mapping.project.store import Project
 
 Order = Literal["doubt", "count", "confidence", "row"]
 ORDERS: tuple[Order, ...] = get_args(Order)
