@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from medcoder.index import Mask
-from medcoder.normalize.filters import Allowed
-from medcoder.normalize.row_terms import Ints, RowTerms
+from medcoder.normalize.filters import Allowed, Ints, RowTerms
 from medcoder.normalize.typos import as_spelt
 
 _ROWS = 32  # the least
@@ -117,8 +116,8 @@ class Batch:
     hidden: Hidden
     custom: Mask  # which custom terms may be answered with
     search: Search
-    letters: bool  # whether a stage compares letters
-    meaning: bool  # whether a stage compares vectors
+    letters: Sequence[str]  # names of the stages that compare letters
+    meaning: Sequence[str]  # names of the stages that compare vectors
 
     def spelt(self, query: int, words: Sequence[str]) -> bool:
         """Whether a query is these words but for a slip in one that no term has."""
@@ -179,6 +178,20 @@ class Pairs(NamedTuple):
         return keys
 
 
+def united(matches: Sequence[Pairs]) -> tuple[Pairs, Ints]:
+    """Pairs that several stages gave, each once with its best value, and which stage gave it."""
+    if len(matches) < 2:
+        pairs = matches[0] if matches else Pairs.none()
+        return pairs, np.zeros(len(pairs.row), np.int64)
+    stage = np.repeat(np.arange(len(matches)), [len(pairs.row) for pairs in matches])
+    query, row, value = (np.concatenate(columns) for columns in zip(*matches, strict=True))
+    order = np.lexsort((stage, -value, row, query))
+    new = np.diff(query[order], prepend=-1) | np.diff(row[order], prepend=-1)
+    order = order[new != 0]
+    order = order[np.lexsort((row[order], -value[order], query[order]))]
+    return Pairs(query[order], row[order], value[order]), stage[order]
+
+
 def enough(look: Callable[[Ints, int], Pairs], queries: Ints, batch: Batch) -> Pairs:
     """The rows of each query, more until they are of enough concepts: one may have hundreds.
 
@@ -206,7 +219,7 @@ class Scored(NamedTuple):
     query: Ints
     concept: Ints
     term: Ints
-    dense: Flags  # whether meaning found it, not letters alone
+    stage: Ints  # its position among the stages that compare letters, then those of meaning
     cosine: Reals  # or nan
     similarity: Reals  # or nan
     score: Reals

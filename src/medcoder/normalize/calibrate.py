@@ -28,7 +28,7 @@ import numpy.typing as npt
 from medcoder.normalize.batch import Candidate, Fusion, Search
 from medcoder.normalize.calibration_queries import Query, draw
 from medcoder.normalize.rank import Ranker
-from medcoder.normalize.stages import calibration_name
+from medcoder.normalize.stages import STAGES, calibration_name, stage_sets
 from medcoder.types import Encoder
 
 Floats = npt.NDArray[np.float64]
@@ -48,8 +48,6 @@ _TAUGHT = 5  # candidates of a query that are learnt from
 _BATCH = 256  # queries at a time
 _TOP = 5
 _FUSIONS = [Fusion(gain, floor) for gain in (0.0, 0.5, 1.0, 2.0, 4.0) for floor in (0.4, 0.5, 0.6)]
-# Stages that are asked for together: each set has a calibration. The first decides the fusion.
-_SETS = (("exact", "dense", "ngram"), ("exact", "dense"), ("exact", "ngram"), ("exact",))
 
 
 def calibrate(
@@ -61,7 +59,7 @@ def calibrate(
     half = len(queries) // 2
     fusion = _best_fusion(ranker, queries[:half], vectors[:half])
     fitted = {}
-    for stages in _SETS:
+    for stages in stage_sets():
         search = Search(top=_TOP, stages=stages, fusion=fusion)
         asked = _ask(ranker, queries, vectors, search)
         fitted[calibration_name(stages)] = fit(asked[:half], asked[half:])
@@ -322,7 +320,7 @@ def _best_fusion(
 
     Candidates are found once and put in order anew for each.
     """
-    search = Search(top=_TOP, stages=_SETS[0], fusion=Fusion())
+    search = Search(top=_TOP, stages=tuple(STAGES), fusion=Fusion())
     asked = [one for one in _ask(ranker, queries, vectors, search) if one.concept is not None]
     kinds = Counter(one.kind for one in asked)
     hits = {

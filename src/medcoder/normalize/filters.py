@@ -1,12 +1,13 @@
-"""Restrictions on answers, turned into masks over the rows and terms of an index."""
+"""Restrictions on answers: masks over the rows and terms of an index, and the terms they leave."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from medcoder.errors import UsageError
 from medcoder.kg import KG
@@ -19,6 +20,8 @@ from medcoder.kg.masks import (
 )
 from medcoder.text import language_in, language_tag
 from medcoder.vectors import Vectors
+
+Ints = npt.NDArray[np.int64]
 
 _KEPT = 4  # filters whose masks stay in memory
 
@@ -100,6 +103,62 @@ class Filters:
         rows[of_terms[of_terms >= 0]] = True
         tags = None if wanted.languages is None else frozenset(map(language_tag, wanted.languages))
         return Allowed(concepts, terms, rows, tags)
+
+
+class Owned(NamedTuple):
+    """Terms that may be answered with."""
+
+    pair: Ints  # the position of the pair that each belongs to
+    concept: Ints
+    term: Ints
+
+
+class RowTerms:
+    """The terms and concepts of rows, for pairs of a query and a row.
+
+    Leaves out what a filter does not allow, and what is hidden from a query.
+    """
+
+    def __init__(
+        self,
+        kg: KG,
+        vectors: Vectors,
+        allowed: Allowed | None,
+        without: Sequence[Collection[int]] | None,
+    ) -> None:
+        self._first, self._vectors, self._allowed = kg.terms.first, vectors, allowed
+        self._concepts, self._terms = len(kg), len(kg.terms)
+        self._hidden = np.array(
+            [
+                query * self._terms + term
+                for query, terms in enumerate(without or ())
+                for term in terms
+            ],
+            np.int64,
+        )
+
+    def of(self, query: Ints, row: Ints) -> Owned:
+        """The terms of each row, and their concepts."""
+        pair, term = self._vectors.owners(row)
+        keep = np.ones(len(pair), np.bool_)
+        if self._allowed is not None:
+            keep &= self._allowed.terms[term]
+        if len(self._hidden):
+            keep &= ~np.isin(query[pair] * self._terms + term, self._hidden)
+        pair, kept = pair[keep], term[keep].astype(np.int64)
+        return Owned(pair, np.searchsorted(self._first, kept, side="right") - 1, kept)
+
+    def concepts(self, query: Ints, row: Ints, queries: int) -> Ints:
+        """How many concepts the rows of each query are of."""
+        owned = self.of(query, row)
+        distinct = np.unique(query[owned.pair] * self._concepts + owned.concept)
+        return np.bincount(distinct // self._concepts, minlength=queries)
+
+    def seen(self, query: Ints, row: Ints) -> npt.NDArray[np.bool_]:
+        """Which pairs have a term that may be answered with."""
+        seen = np.zeros(len(row), np.bool_)
+        seen[self.of(query, row).pair] = True
+        return seen
 
 
 def _names(noun: str, names: Collection[str] | str | None) -> frozenset[str] | None:

@@ -24,9 +24,10 @@ from medcoder.normalize.batch import (
     Scored,
     Search,
     chunks,
+    united,
 )
 from medcoder.normalize.custom_terms import CustomTerms, custom_mask, custom_typos, with_custom
-from medcoder.normalize.row_terms import RowTerms
+from medcoder.normalize.filters import Ints, RowTerms
 from medcoder.normalize.stages import STAGES, HitStage, LetterStage, MeaningStage, Measure, Searched
 from medcoder.normalize.stages.letters import Grams
 from medcoder.text import fold
@@ -80,8 +81,8 @@ class Ranker:
             for query, terms in zip(queries, hidden, strict=True)
         ]
         stages = [STAGES.load(name)(self._searched) for name in STAGES if name in search.stages]
-        letters: LetterStage | None = _measuring(stages, "similarity")
-        meaning: MeaningStage | None = _measuring(stages, "cosine") if embed is not None else None
+        letters: list[LetterStage] = _measuring(stages, "similarity")
+        meaning: list[MeaningStage] = _measuring(stages, "cosine") if embed is not None else []
         asked = Batch(
             texts=queries,
             words=[fold(query).split() for query in queries],
@@ -92,19 +93,19 @@ class Ranker:
             hidden=hidden,
             custom=custom_mask(self.custom_terms, search.allowed),
             search=search,
-            letters=letters is not None,
-            meaning=meaning is not None,
+            letters=[stage.name for stage in letters],
+            meaning=[stage.name for stage in meaning],
         )
         hits = self._hits(asked, [stage for stage in stages if stage.measure is None])
-        alike = letters.find(asked) if letters is not None else Pairs.none()
+        alike, alike_by = united([stage.find(asked) for stage in letters])
         spelt = self._spelt(asked, alike)
-        vectors, near = None, Pairs.none()
-        if meaning is not None and embed is not None:
+        vectors, near, near_by = None, *united([])
+        if meaning and embed is not None:
             vectors = self._embedded(asked, embed, alike.of(spelt))
-            near = meaning.find(asked, vectors)
-        scored = self._scored(asked, vectors, near, alike, spelt)
-        names = (letters.name if letters else "", meaning.name if meaning else "")
-        ranked = self._ranked(asked, vectors, scored, hits, names)
+            near, near_by = united([stage.find(asked, vectors) for stage in meaning])
+        given_by = len(letters) + near_by, alike_by
+        scored = self._scored(asked, vectors, near, alike, spelt, given_by)
+        ranked = self._ranked(asked, vectors, scored, hits)
         self._name(asked, ranked)
         if asked.letters:
             self._spell(asked, ranked)
@@ -161,7 +162,13 @@ class Ranker:
         return vectors
 
     def _scored(
-        self, asked: Batch, vectors: Floats | None, near: Pairs, alike: Pairs, spelt: Flags
+        self,
+        asked: Batch,
+        vectors: Floats | None,
+        near: Pairs,
+        alike: Pairs,
+        spelt: Flags,
+        stages: tuple[Ints, Ints],  # that gave the pairs, near and alike
     ) -> Scored:
         """The terms of all rows, each row with what the one stage says of those of the other."""
         keys, others = near.keys(len(self.vectors)), alike.keys(len(self.vectors))
@@ -188,17 +195,17 @@ class Ranker:
             score = asked.search.fusion.scores(
                 cosine, np.nan_to_num(similarity), known=asked.known[query], spelt=slip
             )
-        dense = np.arange(len(row)) < len(near.row)
+        stage = np.concatenate([stages[0], stages[1][new]])
         owned = asked.row_terms.of(query, row)
         return Scored(
-            query[owned.place],
+            query[owned.pair],
             owned.concept,
             owned.term,
-            dense[owned.place],
-            cosine[owned.place],
-            similarity[owned.place],
-            score[owned.place],
-            slip[owned.place],
+            stage[owned.pair],
+            cosine[owned.pair],
+            similarity[owned.pair],
+            score[owned.pair],
+            slip[owned.pair],
         )
 
     def _similarities(self, asked: Batch, pairs: Pairs) -> Floats:
@@ -213,7 +220,6 @@ class Ranker:
         vectors: Floats | None,
         scored: Scored,
         hits: list[dict[int, Candidate]],
-        names: tuple[str, str],  # of the stages that compare letters and meaning
     ) -> list[list[Candidate]]:
         """Each concept once, by its best term; hits first."""
         if len(self.custom_terms):
@@ -227,8 +233,8 @@ class Ranker:
             for position in np.flatnonzero(asked.unsettled).tolist():
                 for hit in ranked[position]:
                     hit.cosine = self._cosine(hit.term, vectors[position])
-        known = asked.known.tolist()
-        for query, concept, term, dense, cosine, similarity, score, spelt in zip(
+        known, names = asked.known.tolist(), [*asked.letters, *asked.meaning]
+        for query, concept, term, stage, cosine, similarity, score, spelt in zip(
             *(column.tolist() for column in scored), strict=True
         ):
             if concept not in hits[query]:
@@ -236,7 +242,7 @@ class Ranker:
                     Candidate(
                         concept,
                         term,
-                        names[dense],
+                        names[stage],
                         cosine if cosine == cosine else None,
                         similarity if similarity == similarity else None,
                         score,
@@ -302,6 +308,6 @@ class Ranker:
         return fold(self._row_text(row)).split()
 
 
-def _measuring(stages: Sequence[Any], measure: Measure) -> Any:
-    """The stage that measures this, if it is asked for."""
-    return next((stage for stage in stages if stage.measure == measure), None)
+def _measuring(stages: Sequence[Any], measure: Measure) -> list[Any]:
+    """The stages that measure this, of those asked for."""
+    return [stage for stage in stages if stage.measure == measure]

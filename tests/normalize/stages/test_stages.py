@@ -4,11 +4,20 @@ import sys
 from types import ModuleType
 from typing import ClassVar
 
+import numpy as np
 import pytest
 
 from medcoder import Normalizer
 from medcoder.errors import UsageError
-from medcoder.normalize.stages import STAGES, Hits, calibration_name, load_stage
+from medcoder.normalize.batch import Pairs, united
+from medcoder.normalize.build import build
+from medcoder.normalize.stages import (
+    STAGES,
+    Hits,
+    calibration_name,
+    load_stage,
+    stage_sets,
+)
 
 SHORT = {"hx cold": "cold"}  # a query, and the term that it stands for
 
@@ -30,11 +39,29 @@ class Abbreviations:
         return Hits(terms, [place for place, some in enumerate(terms) if some])
 
 
+class Sounds:
+    """A second stage that measures letters: it knows the sound of a single query."""
+
+    name: ClassVar = "sound"
+    label: ClassVar = "by its sound"
+    justification: ClassVar = "semapv:LexicalSimilarityThresholdMatching"
+    measure: ClassVar = "similarity"
+
+    def __init__(self, searched):
+        [(_, term), *_] = searched.kg.find_terms("cold")
+        self._row = int(searched.vectors.term_row[term])
+
+    def find(self, batch):
+        queries = [position for position, text in enumerate(batch.texts) if text == "qoeldt"]
+        rows = np.full(len(queries), self._row, np.int64)
+        return Pairs(np.array(queries, np.int64), rows, np.full(len(queries), 0.99))
+
+
 @pytest.fixture
 def added(monkeypatch, entered):
     """One file and one line in the table."""
     file = ModuleType("somebodys_stage")
-    file.Abbreviations = Abbreviations
+    file.Abbreviations, file.Sounds = Abbreviations, Sounds
     monkeypatch.setitem(sys.modules, "somebodys_stage", file)
     entered(STAGES, "abbreviation", "somebodys_stage:Abbreviations")
 
@@ -71,6 +98,38 @@ def test_calibrations_are_named_by_what_is_measured():
     assert calibration_name(STAGES) == calibration_name(["ngram", "dense"]) == "dense+ngram"
     assert calibration_name(["exact"]) == "exact"
     assert calibration_name(["exact", "ngram"]) == "ngram"
+
+
+def test_every_set_of_stages_that_measure_has_a_calibration():
+    assert stage_sets() == [
+        ("exact", "dense", "ngram"), ("exact", "dense"), ("exact", "ngram"), ("exact",)
+    ]  # fmt: skip
+
+
+def test_pairs_of_several_stages_count_once_by_their_best_value():
+    def pairs(*rows):
+        query, row, value = zip(*rows, strict=True)
+        return Pairs(np.array(query), np.array(row), np.array(value))
+
+    first = pairs((0, 5, 0.9), (0, 7, 0.5), (2, 7, 0.5))
+    second = pairs((0, 7, 0.8), (0, 5, 0.9), (1, 5, 0.4))
+    together, stage = united([first, second])
+    assert together.query.tolist() == [0, 0, 1, 2]
+    assert together.row.tolist() == [5, 7, 5, 7]
+    assert together.value.tolist() == [0.9, 0.8, 0.4, 0.5]
+    assert stage.tolist() == [0, 1, 1, 0]
+
+
+def test_two_stages_of_one_measure_both_count(added, monkeypatch, many_kg, bag, tmp_path):
+    monkeypatch.setitem(STAGES._entries, "sound", "somebodys_stage:Sounds")
+    build(many_kg, bag, tmp_path / "sound.index")
+    normalizer = Normalizer.load(tmp_path / "sound.index")
+    heard = normalizer.normalize("qoeldt", stages=["ngram", "sound"], threshold=0)[0]
+    assert (heard.stage, heard.term.lower(), heard.similarity) == ("sound", "cold", 0.99)
+    read = normalizer.normalize("colld", stages=["ngram", "sound"], threshold=0)[0]
+    assert (read.stage, read.term.lower()) == ("ngram", "cold")
+    assert normalizer.normalize("qoeldt", threshold=0)
+    assert set(normalizer._calibrations) == {calibration_name(some) for some in stage_sets()}
 
 
 def test_a_query_that_only_asks_for_its_exact_hit_is_not_encoded(normalizer):

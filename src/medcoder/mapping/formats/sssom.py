@@ -80,11 +80,7 @@ COLUMNS = (
 )
 LITERAL = "rdfs literal"
 MANUAL = "semapv:ManualMappingCuration"
-JUSTIFICATIONS = {
-    "exact": "semapv:LexicalMatching",
-    "dense": "semapv:SemanticSimilarityThresholdMatching",
-    "ngram": "semapv:LexicalSimilarityThresholdMatching",
-}
+COMPOSITE = "semapv:CompositeMatching"  # by a stage that is not known here
 NO_LICENCE = "https://w3id.org/sssom/license/unspecified"
 VOCABULARIES = "medcoder"  # prefix for vocabularies that have no web address
 BUILT_IN = frozenset({"owl", "rdf", "rdfs", "semapv", "skos", "sssom", VOCABULARIES})
@@ -214,13 +210,16 @@ class _Writer:
         return record
 
     def _automatic(self, found: Match) -> dict[str, str]:
+        from medcoder.normalize.stages import STAGES, load_stage  # it brings the encoder
+
+        stage = load_stage(found.stage) if found.stage in STAGES else None
         record = {
             "predicate_id": EQUIVALENCE_WORDS["equivalent"].sssom,
-            "mapping_justification": JUSTIFICATIONS.get(found.stage, "semapv:CompositeMatching"),
+            "mapping_justification": stage.justification if stage else COMPOSITE,
             "mapping_date": to_time(self._created).date().isoformat(),
             "confidence": f"{found.confidence:.6g}",
         }
-        if found.stage == "dense" and found.cosine is not None:
+        if stage and stage.measure == "cosine" and found.cosine is not None:
             record["similarity_score"] = f"{min(max(found.cosine, 0.0), 1.0):.6g}"
             record["similarity_measure"] = "cosine"
         return record

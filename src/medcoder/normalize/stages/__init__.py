@@ -3,13 +3,15 @@
 A stage is one of two kinds. One that is certain gives *hits*: terms that are what the query says,
 which come first. It may also *settle* a query: a settled query is neither encoded nor asked of the
 other stages. The other kind *measures*: it gives rows with how near they are, and the ranking
-fuses what the stages measure, the cosine of the meaning and the similarity of the letters.
+fuses what the stages measure, the cosine of the meaning and the similarity of the letters. Where
+two stages measure the same, a row counts by the better of their values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol
 
 from medcoder.registry import Registry
@@ -88,6 +90,16 @@ def load_stage(name: str) -> type[Stage]:
     """The class of a stage by its name."""
     stage: type[Stage] = STAGES.load(name)
     return stage
+
+
+def stage_sets() -> list[tuple[str, ...]]:
+    """The sets of stages that have a calibration: the certain ones with any that measure."""
+    measuring = [name for name in STAGES if load_stage(name).measure]
+    return [
+        tuple(name for name in STAGES if name in chosen or name not in measuring)
+        for count in range(len(measuring), -1, -1)
+        for chosen in combinations(measuring, count)
+    ]
 
 
 def calibration_name(stages: Collection[str]) -> str:

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from medcoder.normalize.batch import Batch, Floats, Pairs, enough
-from medcoder.normalize.row_terms import Ints
+from medcoder.normalize.filters import Ints
 from medcoder.normalize.stages import Measure, Searched
 
 
