@@ -1,20 +1,20 @@
 """The REST interface says what the library says."""
 
 import json
-import math
 from datetime import datetime, timedelta
 
 import numpy as np
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from medcoder import Normalizer
 from medcoder.errors import UsageError
 from medcoder.mapping import FORMATS, Project
 from medcoder.mapping.formats import export
-from medcoder.serve.examples import TABLE as WARD
-from medcoder.serve.examples import example
-from medcoder.serve.routes.concepts import projected
-from medcoder.serve.routes.reference import operations
+from medcoder.serve.api.concepts import projected
+from medcoder.serve.api.reference import TABLE as WARD
+from medcoder.serve.api.reference import example, operations
+from medcoder.serve.metrics import Metrics
 from medcoder.serve.settings import Settings
 from support.many import QUERIES
 from support.mapped import write_concepts
@@ -418,22 +418,29 @@ def test_examples_name_nothing_that_a_token_guards(many_index, normalizer, tmp_p
 
 
 def test_metrics(rest):
-    before = _metric(rest, 'medcoder_requests_total{route="/healthz",method="GET",status="200"}')
+    asked = {"route": "/healthz", "method": "GET", "status": "200"}
+    before = _samples(rest, "medcoder_requests_total", asked) or [0]
     assert rest.get("/healthz").json() == {"ok": True}
-    after = _metric(rest, 'medcoder_requests_total{route="/healthz",method="GET",status="200"}')
-    assert after == before + 1
-    assert _metric(rest, "medcoder_ready") == 1
-    buckets = [
-        int(line.rpartition(" ")[2])
-        for line in rest.get("/metrics").text.splitlines()
-        if line.startswith('medcoder_request_seconds_bucket{route="/healthz"')
-    ]
+    assert _samples(rest, "medcoder_requests_total", asked) == [before[0] + 1]
+    assert _samples(rest, "medcoder_ready") == [1]
+    buckets = _samples(rest, "medcoder_request_seconds_bucket", {"route": "/healthz"})
     assert buckets == sorted(buckets)
-    assert buckets[-1] == after
+    assert buckets[-1] == before[0] + 1
+    assert "_created" not in rest.get("/metrics").text
 
 
-def _metric(rest, name):
-    lines = dict(line.rsplit(" ", 1) for line in rest.get("/metrics").text.splitlines())
-    value = float(lines.get(name, 0))
-    assert math.isfinite(value)
-    return value
+def test_applications_count_apart():
+    first, second = Metrics(), Metrics()
+    first.count_call("embed", 2, 5)
+    assert 'medcoder_batch_strings_sum{call="embed"} 5.0' in first.text({})
+    assert "embed" not in second.text({"medcoder_ready": ("Whether it is loaded.", 0)})
+
+
+def _samples(rest, name, labels=None):
+    """Values of the samples of that name with these labels."""
+    return [
+        sample.value
+        for family in text_string_to_metric_families(rest.get("/metrics").text)
+        for sample in family.samples
+        if sample.name == name and (labels or {}).items() <= sample.labels.items()
+    ]

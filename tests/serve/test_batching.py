@@ -11,9 +11,9 @@ import pytest
 
 from medcoder import Normalizer
 from medcoder.errors import UnknownName
-from medcoder.serve import threads
-from medcoder.serve.batching import Batcher
-from medcoder.serve.refusals import Refused
+from medcoder.serve import engine
+from medcoder.serve.engine import Batcher
+from medcoder.serve.error_replies import Refused
 from medcoder.serve.settings import Settings
 from support.many import QUERIES
 from support.served import made, running, until
@@ -63,7 +63,7 @@ def test_requests_of_one_moment_go_together():
     looked, sizes = Looked(), []
 
     async def main():
-        batcher = batched(looked, told=lambda *some: sizes.append(some))
+        batcher = batched(looked, count=lambda *some: sizes.append(some))
         asked = [["a", "b"], ["b"], ["c", "a", "c"], []]
         found = await asyncio.gather(*(batcher.ask(texts, "x") for texts in asked))
         await batcher.close()
@@ -223,14 +223,14 @@ def test_products_of_matrices_have_one_thread_while_it_runs():
 
 def test_threads_are_limited_in_a_way_that_older_releases_know(monkeypatch):
     """Those before 3.8 know limits by the kind of a library, not by its file."""
-    plain, limited = threads.ThreadpoolController.limit, []
+    plain, limited = engine.ThreadpoolController.limit, []
 
     def limit(self, *, limits):
         limited.append(limits)
         return plain(self, limits=limits)
 
-    monkeypatch.setattr(threads.ThreadpoolController, "limit", limit)
-    threads.one_thread()()
+    monkeypatch.setattr(engine.ThreadpoolController, "limit", limit)
+    engine.one_thread()()
     assert limited == [1]
 
 

@@ -63,11 +63,11 @@ def test_the_command_says_that_a_folder_is_in_use(rest, many_index, tmp_path):
 
 def test_a_service_that_is_dropped_lets_go_of_its_folder(many_index, tmp_path):
     app = made(many_index, tmp_path)
-    lock = app.state.serving._lock
-    assert lock.release.alive
-    lock.release()
-    lock.release()
-    made(many_index, tmp_path).state.serving._lock.release()
+    release = app.state.serving.release
+    assert release.alive
+    release()
+    release()
+    made(many_index, tmp_path).state.serving.release()
 
 
 # Uploads

@@ -105,7 +105,7 @@ def test_the_command_refuses_to_listen_elsewhere_without_a_token(tmp_path):
     found = invoke("--host", "0.0.0.0", "--token-file", str(short))
     assert (found.exit_code, "at least 16" in found.output) == (2, True)
     found = invoke("--project", str(tmp_path / "nothing"))
-    assert (found.exit_code, "does not exist" in found.output) == (4, True)
+    assert (found.exit_code, "no such project" in found.output) == (4, True)
     assert not Path(tmp_path / "serve").exists()
 
 

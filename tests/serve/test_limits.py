@@ -10,10 +10,10 @@ import pytest
 
 from medcoder import Normalizer
 from medcoder.errors import UsageError
+from medcoder.serve.api import LENGTH, NAMES, TEXTS, TOP
 from medcoder.serve.jobs import Jobs
-from medcoder.serve.security import HEADERS
+from medcoder.serve.middleware import HEADERS
 from medcoder.serve.settings import Settings
-from medcoder.serve.shapes.base import LENGTH, NAMES, TEXTS, TOP
 from support.served import TABLE, client, finished, made, running, until, upload
 
 TOKEN = "a token of many letters"

@@ -8,7 +8,7 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from medcoder.serve.watch import Watch
+from medcoder.serve.middleware import RequestLog
 from support.served import made, running
 
 WARM, ROUNDS = 20, 30  # rounds of requests before memory counts, and while it does
@@ -71,11 +71,11 @@ def test_requests_leave_nothing_behind(served):
 
 def test_what_is_left_behind_would_be_found(served, monkeypatch):
     """The addresses that were asked for kept, as a log in memory would."""
-    plain, kept = Watch.__call__, []
+    plain, kept = RequestLog.__call__, []
 
     async def keeping(self, scope, receive, send):
         kept.append(f"{scope['path']}?{scope.get('query_string')}")
         await plain(self, scope, receive, send)
 
-    monkeypatch.setattr(Watch, "__call__", keeping)
+    monkeypatch.setattr(RequestLog, "__call__", keeping)
     assert left_behind(served) > BOUND

@@ -497,6 +497,18 @@ def test_every_format_is_downloaded_or_says_why_not(people, projects, tmp_path):
 
 
 @in_browser
+def test_a_format_is_asked_for_with_the_options_that_it_has(people, projects, tmp_path):
+    with people.person() as page:
+        page.goto("/#/export/export")
+        sssom = page.locator(".format", has=page.locator("[data-format=sssom]"))
+        sssom.get_by_text("Options").click()
+        sssom.get_by_label("licence").fill("https://example.org/licence")
+        with page.expect_download() as download:
+            sssom.get_by_role("button", name="Download").click()
+        assert "https://example.org/licence" in Path(download.value.path()).read_text("utf-8")
+
+
+@in_browser
 def test_the_project_that_was_chosen_last_is_shown(people):
     with people.person() as page:
         page.goto("/#/export/export")

@@ -20,17 +20,23 @@ from starlette.types import Scope
 from medcoder import __version__
 from medcoder.errors import MedcoderError
 from medcoder.normalize import Normalizer
-from medcoder.serve.refusals import NO_ROOM, Refused, no_room, of_library, of_validation
-from medcoder.serve.routes import routers
-from medcoder.serve.security import Guard
+from medcoder.serve.api import concepts, exports, health, lookup, map_jobs, reference, review
+from medcoder.serve.error_replies import (
+    NO_ROOM,
+    Refused,
+    failure_place,
+    library_reply,
+    no_room,
+    validation_reply,
+)
+from medcoder.serve.middleware import Guard, RequestLog
 from medcoder.serve.settings import Settings
 from medcoder.serve.state import Serving
-from medcoder.serve.watch import Watch, told
 
-PAGE = Path(__file__).parent / "page"
+PAGE = Path(__file__).parent / "web"
 LOGGER = logging.getLogger("medcoder.serve")
 _API = ("/v1", "/healthz", "/readyz", "/metrics", "/docs", "/openapi.json")
-_SAYS = {
+_MESSAGES = {
     400: "the body of the request cannot be read",
     404: "there is nothing at this address",
     405: "this address does not take that method",
@@ -73,13 +79,17 @@ def build(
         docs_url=None, redoc_url=None,
     )  # fmt: skip
     app.state.serving = state
-    for router in routers():
-        app.include_router(router)
+    app.include_router(lookup.router)
+    app.include_router(concepts.router)
+    app.include_router(map_jobs.router)
+    app.include_router(review.router)
+    app.include_router(exports.make_router())  # with the formats that there are now
+    app.include_router(health.router)
+    app.include_router(reference.router)
     _add_errors(app)
-    PAGE.mkdir(exist_ok=True)
     app.router.routes.append(_Page("/", StaticFiles(directory=PAGE, html=True), name="page"))
     app.add_middleware(Guard, settings=settings)
-    app.add_middleware(Watch, metrics=state.metrics)
+    app.add_middleware(RequestLog, metrics=state.metrics)
     return app
 
 
@@ -91,19 +101,19 @@ def _add_errors(app: FastAPI) -> None:
         return error.reply()
 
     async def of_ours(request: Request, error: Any) -> JSONResponse:
-        return of_library(error).reply()
+        return library_reply(error).reply()
 
     async def of_http(request: Request, error: Any) -> JSONResponse:
         if getattr(error.__cause__, "errno", None) in NO_ROOM:  # for a body while it comes
             return no_room().reply()
-        message = _SAYS.get(error.status_code, "the request cannot be answered")
+        message = _MESSAGES.get(error.status_code, "the request cannot be answered")
         headers = dict(error.headers or {})
         return Refused(error.status_code, "http", message, headers=headers).reply()
 
     async def invalid(request: Request, error: Any) -> JSONResponse:
         if not known:
             known.append(_names(app.openapi()))
-        return of_validation(error.errors(), known[0]).reply()
+        return validation_reply(error.errors(), known[0]).reply()
 
     app.add_exception_handler(Refused, refused)
     app.add_exception_handler(MedcoderError, of_ours)
@@ -118,10 +128,10 @@ def _names(described: dict[str, Any]) -> frozenset[str]:
         names |= set(shape.get("properties", ()))
     for methods in described["paths"].values():
         for operation in methods.values():
-            names |= {one["name"] for one in operation.get("parameters", ())}
+            names |= {parameter["name"] for parameter in operation.get("parameters", ())}
     return frozenset(names)
 
 
 def _tell_failed(loading: asyncio.Task[None]) -> None:
     if not loading.cancelled() and (error := loading.exception()) is not None:
-        LOGGER.error("the index cannot be loaded: %s", told(error))
+        LOGGER.error("the index cannot be loaded: %s", failure_place(error))

@@ -22,11 +22,10 @@ from medcoder.mapping import map_table
 from medcoder.mapping.lookup import Mapper
 from medcoder.mapping.project import FILE
 from medcoder.mapping.project.decisions import now
-from medcoder.serve.refusals import Refused, of_input, of_library
+from medcoder.serve.error_replies import Refused, failure_place, input_message, library_reply
 from medcoder.serve.uploads import Upload
-from medcoder.serve.watch import told
 
-State = Literal["waiting", "running", "done", "failed", "cancelled"]
+JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
 LOGGER = logging.getLogger("medcoder.serve")
 _DESCRIBED = "job.json"
 _OUT, _GONE = "out", "gone"  # what was mapped; the same while it is deleted
@@ -45,7 +44,7 @@ class Job:
     name: str
     options: dict[str, Any]  # of `map_table`
     created: str
-    state: State = "waiting"
+    state: JobState = "waiting"
     what: str = ""
     done: int = 0
     total: int = 0
@@ -163,11 +162,11 @@ class Jobs:
                 return
             job.state = "cancelled"
         except InputError as error:
-            job.state, job.error = "failed", of_input(error)
+            job.state, job.error = "failed", input_message(error)
         except MedcoderError as error:
-            job.state, job.error = "failed", of_library(error).message
+            job.state, job.error = "failed", library_reply(error).message
         except Exception as error:
-            LOGGER.error("a job failed: %s", told(error))
+            LOGGER.error("a job failed: %s", failure_place(error))
             job.state, job.error = "failed", "the table could not be mapped: see the log"
         self._end(job)
 
@@ -198,7 +197,7 @@ class Jobs:
         try:
             self._keep(job)
         except Exception as error:
-            LOGGER.error("the state of a job cannot be written: %s", told(error))
+            LOGGER.error("the state of a job cannot be written: %s", failure_place(error))
             return False
         return True
 

@@ -2,86 +2,66 @@
 
 from __future__ import annotations
 
-import bisect
-import threading
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.metrics_core import Metric
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0)
-Labels = tuple[tuple[str, str], ...]
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_SIZES = tuple(float(1 << power) for power in range(11))  # 1 to 1,024
 
 
-class Histogram:
-    """Observations by their size."""
+class _Registry(CollectorRegistry):
+    """Leaves out when each series began, which the library can only do for all of a process."""
 
-    def __init__(self, edges: Sequence[float]) -> None:
-        self._edges = edges
-        self._counts = [0] * (len(edges) + 1)
-        self._sum = 0.0
-
-    def observe(self, value: float) -> None:
-        self._counts[bisect.bisect_left(self._edges, value)] += 1
-        self._sum += value
-
-    def lines(self, name: str, labels: Labels) -> Iterator[str]:
-        total = 0
-        for edge, count in zip((*self._edges, float("inf")), self._counts, strict=True):
-            total += count
-            shown = "+Inf" if edge == float("inf") else f"{edge:g}"
-            yield _line(f"{name}_bucket", (*labels, ("le", shown)), total)
-        yield _line(f"{name}_sum", labels, self._sum)
-        yield _line(f"{name}_count", labels, total)
+    def collect(self) -> Iterator[Metric]:
+        for metric in super().collect():
+            metric.samples = [
+                sample for sample in metric.samples if not sample.name.endswith("_created")
+            ]
+            yield metric
 
 
 class Metrics:
-    """All that is counted; safe to call from any thread."""
+    """All that one application counts, in a registry of its own; any thread may call it."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._requests: Counter[Labels] = Counter()
-        self._seconds: dict[Labels, Histogram] = {}
-        self._calls: dict[str, tuple[Histogram, Histogram]] = {}
+        self._registry = _Registry()
+        self._requests = Counter(
+            "medcoder_requests", "Requests.", ["route", "method", "status"],
+            registry=self._registry,
+        )  # fmt: skip
+        self._seconds = Histogram(
+            "medcoder_request_seconds", "Seconds that requests took.", ["route", "method"],
+            buckets=_SECONDS, registry=self._registry,
+        )  # fmt: skip
+        self._sizes = [
+            Histogram(name, text, ["call"], buckets=_SIZES, registry=self._registry)
+            for name, text in (
+                ("medcoder_batch_requests", "Requests that were looked up in one call."),
+                ("medcoder_batch_strings", "Strings that were looked up in one call."),
+            )
+        ]
+        self._gauges: dict[str, Gauge] = {}
 
-    def request(self, method: str, route: str, status: int, seconds: float) -> None:
+    def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request; `route` is the pattern, never the address."""
-        labels = (("route", route), ("method", method))
-        with self._lock:
-            self._requests[(*labels, ("status", str(status)))] += 1
-            self._seconds.setdefault(labels, Histogram(SECONDS)).observe(seconds)
+        self._requests.labels(route, method, status).inc()
+        self._seconds.labels(route, method).observe(seconds)
 
-    def call(self, what: str, requests: int, strings: int) -> None:
+    def count_call(self, call: str, requests: int, strings: int) -> None:
         """Count a call of the normaliser or the encoder for some requests."""
-        with self._lock:
-            sizes = self._calls.setdefault(what, (Histogram(SIZES), Histogram(SIZES)))
-            sizes[0].observe(requests)
-            sizes[1].observe(strings)
+        for histogram, size in zip(self._sizes, (requests, strings), strict=True):
+            histogram.labels(call).observe(size)
 
-    def text(self, gauges: dict[str, float]) -> str:
-        """In the text format of Prometheus, with what is so just now."""
-        with self._lock:
-            return "\n".join([*self._lines(), *_gauges(gauges), ""])
+    def text(self, gauges: dict[str, tuple[str, float]]) -> str:
+        """In the text format of Prometheus.
 
-    def _lines(self) -> Iterator[str]:
-        yield "# TYPE medcoder_requests_total counter"
-        for labels, count in sorted(self._requests.items()):
-            yield _line("medcoder_requests_total", labels, count)
-        yield "# TYPE medcoder_request_seconds histogram"
-        for labels, found in sorted(self._seconds.items()):
-            yield from found.lines("medcoder_request_seconds", labels)
-        for place, name in enumerate(("medcoder_batch_requests", "medcoder_batch_strings")):
-            yield f"# TYPE {name} histogram"
-            for what, sizes in sorted(self._calls.items()):
-                yield from sizes[place].lines(name, (("call", what),))
-
-
-def _gauges(values: dict[str, float]) -> Iterator[str]:
-    for name, value in values.items():
-        yield f"# TYPE {name} gauge"
-        yield _line(name, (), value)
-
-
-def _line(name: str, labels: Labels, value: float) -> str:
-    shown = ",".join(f'{key}="{text}"' for key, text in labels)
-    return f"{name}{{{shown}}} {value:g}" if shown else f"{name} {value:g}"
+        gauges: what is so just now, with words for it, by name
+        """
+        for name, (words, value) in gauges.items():
+            if name not in self._gauges:
+                self._gauges[name] = Gauge(name, words, registry=self._registry)
+            self._gauges[name].set(value)
+        return generate_latest(self._registry).decode()

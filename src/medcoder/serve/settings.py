@@ -1,4 +1,4 @@
-"""Limits of the service. Those of single fields are part of its description (`shapes`)."""
+"""Limits of the service. Those of single fields are part of its description (`api`)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import weakref
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,24 +13,23 @@ import numpy as np
 import numpy.typing as npt
 from fastapi import Request
 
+from medcoder.errors import UsageError
+from medcoder.files import locked
 from medcoder.mapping import Project
 from medcoder.mapping.lookup import Mapper
 from medcoder.normalize import Normalizer
-from medcoder.serve.batching import Batcher
-from medcoder.serve.concepts import ConceptTables
-from medcoder.serve.engine import Engine, EngineMapper
+from medcoder.serve.engine import Batcher, Engine, EngineMapper
+from medcoder.serve.error_replies import Refused, busy
 from medcoder.serve.jobs import Jobs
-from medcoder.serve.lock import FolderLock
 from medcoder.serve.metrics import Metrics
-from medcoder.serve.refusals import Refused, busy
 from medcoder.serve.settings import Settings
-from medcoder.serve.uploads import Uploads
+from medcoder.serve.uploads import ConceptTables, Uploads
 from medcoder.types import Answer
 
 Vector = npt.NDArray[np.float32]
 
 
-class Options(NamedTuple):
+class LookupOptions(NamedTuple):
     """How strings are looked up; those with the same go together."""
 
     top: int = 5
@@ -53,7 +55,11 @@ class Serving:
         self._given = projects
         self.unlisted: set[str] = set()  # projects that are damaged, which the log has told of
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._lock = FolderLock(folder)  # before anything in it is touched
+        # One service a folder, before anything in it is touched: two would delete what the other
+        # is writing, and map its tables twice. Let go of at the end of the process at the latest.
+        held = contextlib.ExitStack()
+        held.enter_context(locked(folder, busy=_in_use(folder)))
+        self.release = weakref.finalize(self, held.close)
         self.exports = folder / "exports"
         self.exports.mkdir(exist_ok=True, mode=0o700)
         for left in self.exports.iterdir():  # of a process that was killed
@@ -61,16 +67,16 @@ class Serving:
         self.uploads = Uploads(folder / "uploads", settings)
         self.concepts = ConceptTables(folder / "concepts", settings)
         self.jobs = Jobs(folder / "jobs", self._mapper, limit=settings.jobs)
-        shared: dict[str, Any] = {
-            "together": settings.together,
-            "batch": settings.batch,
-            "queue": settings.queue,
-        }
-        self.answers: Batcher[Options, Answer] = Batcher(
-            self._normalize, told=lambda *some: self.metrics.call("normalize", *some), **shared
-        )
-        self.vectors: Batcher[None, Vector] = Batcher(
-            self._encode, told=lambda *some: self.metrics.call("embed", *some), **shared
+        self.answers: Batcher[LookupOptions, Answer] = self._batcher("normalize", self._normalize)
+        self.vectors: Batcher[None, Vector] = self._batcher("embed", self._encode)
+
+    def _batcher(self, call: str, look_up: Callable[..., Awaitable[Any]]) -> Batcher[Any, Any]:
+        return Batcher(
+            look_up,
+            together=self.settings.together,
+            batch=self.settings.batch,
+            queue=self.settings.queue,
+            count=partial(self.metrics.count_call, call),
         )
 
     # The index
@@ -106,9 +112,9 @@ class Serving:
             if self._engine is not None:
                 self._engine.close()
         finally:
-            self._lock.release()
+            self.release()
 
-    async def _normalize(self, texts: list[str], options: Options) -> list[Answer]:
+    async def _normalize(self, texts: list[str], options: LookupOptions) -> list[Answer]:
         ask = self.normalizer.normalize_many
 
         def look_up() -> list[Answer]:
@@ -148,5 +154,13 @@ class Serving:
 
 def serving(request: Request) -> Serving:
     """What the routes of the application share."""
-    found: Serving = request.app.state.serving
-    return found
+    state: Serving = request.app.state.serving
+    return state
+
+
+def _in_use(folder: Path) -> UsageError:
+    return UsageError(
+        "it is in use by another medcoder serve",
+        where=folder,
+        remedy="Stop that one, or give this one another folder with --folder",
+    )

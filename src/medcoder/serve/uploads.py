@@ -1,8 +1,12 @@
-"""Uploaded tables: in one folder, under names of our own."""
+"""Files that were sent, in folders of ours under names of our own.
+
+Tables to map, and the CONCEPT tables of OMOP that exports look up the ids of concepts in.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import os
 import re
@@ -10,6 +14,7 @@ import threading
 import time
 import uuid
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from io import BufferedIOBase
 from itertools import islice
@@ -18,7 +23,8 @@ from typing import IO, Any, NamedTuple
 
 from medcoder.errors import InputError, MedcoderError
 from medcoder.files import disk_full, replacing
-from medcoder.serve.refusals import Refused, of_input
+from medcoder.mapping.formats.omop import check_concepts
+from medcoder.serve.error_replies import Refused, input_message
 from medcoder.serve.settings import Settings
 from medcoder.tables import TABLES, Reading, Table, open_table
 
@@ -28,6 +34,7 @@ _LONGEST = 100  # characters of a name
 _BLOCK = 1 << 20
 _LIKELY = (";", "\t", "|")
 _ZIPPED = (".xlsx", ".xlsm")
+_CONCEPT_ENDINGS = (".csv", ".csv.gz")
 _OURS = re.compile(r"\.?([0-9a-f]{32})\.")  # how names of files begin
 _UNSAFE = re.compile(r"[^\w .()+-]+")
 
@@ -51,7 +58,7 @@ class Upload(NamedTuple):
         except (MedcoderError, OSError) as error:
             if self.file.exists():
                 raise
-            raise forgotten() from error
+            raise _forgotten() from error
 
 
 class Uploads:
@@ -67,13 +74,12 @@ class Uploads:
         """Keep a file and look at it; one that is no table is not kept."""
         ending = Path(name).suffix.lower()
         if ending not in TABLES:
-            known = ", ".join(TABLES)
-            raise Refused(415, "format", f"the name of the file must end in one of {known}")
+            raise _wrong_ending(TABLES)
         number = uuid.uuid4().hex
         file = self._folder / f"{number}{ending}"
-        upload = Upload(number, file, shown(name), {"encoding": encoding} if encoding else {})
+        upload = Upload(number, file, safe_name(name), {"encoding": encoding} if encoding else {})
         try:
-            write_up_to(stream, file, self._settings.upload)
+            _write_up_to(stream, file, self._settings.upload)
             if ending in _ZIPPED:
                 self._check_unpacked(file)
             upload, table = _opened(upload)
@@ -87,12 +93,12 @@ class Uploads:
 
     def get(self, number: str) -> Upload:
         if not re.fullmatch(r"[0-9a-f]{32}", number):
-            raise forgotten()
+            raise _forgotten()
         try:
             with self._lock:
                 said = json.loads((self._folder / f"{number}.json").read_text(encoding="utf-8"))
         except FileNotFoundError as error:
-            raise forgotten() from error
+            raise _forgotten() from error
         return Upload(number, self._folder / said["file"], said["name"], said["reading"])
 
     def last(self) -> str | None:
@@ -107,7 +113,7 @@ class Uploads:
         said = {"file": upload.file.name, "name": upload.name, "reading": upload.reading}
         with replacing(self._folder / f"{upload.id}.json") as partial:
             partial.write_text(json.dumps(said), encoding="utf-8")
-            stamp(partial, others)
+            _stamp(partial, others)
         for described in others[self._settings.uploads - 1 :]:
             for file in self._folder.glob(f"{described.stem}.*"):
                 file.unlink(missing_ok=True)
@@ -135,26 +141,79 @@ class Uploads:
 
     def _kept(self) -> list[Path]:
         """What describes each, the last first."""
-        return last_first(self._folder.glob("[0-9a-f]*.json"))
+        return _last_first(self._folder.glob("[0-9a-f]*.json"))
 
 
-def last_first(files: Iterable[Path]) -> list[Path]:
+class ConceptTables:
+    """The folder of CONCEPT tables: the last few, unpacked."""
+
+    def __init__(self, folder: Path, settings: Settings) -> None:
+        self._folder, self._settings = folder, settings
+        self._lock = threading.Lock()
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for left in folder.glob("*.partial"):  # of a process that was killed
+            left.unlink()
+
+    def add(self, stream: IO[bytes], name: str) -> str:
+        """Keep a table, and forget the oldest; gives its id. One that is none is not kept."""
+        if not name.lower().endswith(_CONCEPT_ENDINGS):
+            raise Refused(
+                415,
+                "format",
+                f"the name of the file must end in one of {', '.join(_CONCEPT_ENDINGS)}",
+            )
+        number = uuid.uuid4().hex
+        partial = self._folder / f"{number}.partial"
+        try:
+            if name.lower().endswith(".gz"):
+                with gzip.open(stream) as unpacked:
+                    _write_up_to(unpacked, partial, self._settings.concepts)
+            else:
+                _write_up_to(stream, partial, self._settings.concepts)
+            check_concepts(partial)
+            with self._lock:
+                self._keep(partial, number)
+        except (InputError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise Refused(
+                422, "bad_input", "it is no CONCEPT table of OMOP: its first line must name the "
+                "columns, with tabs between them, as in a download from Athena",
+            ) from error  # fmt: skip
+        finally:
+            partial.unlink(missing_ok=True)
+        return number
+
+    def get(self, number: str) -> Path:
+        file = self._folder / f"{number}.csv"
+        if not re.fullmatch(r"[0-9a-f]{32}", number) or not file.is_file():
+            raise Refused(404, "no_concepts", "there is no such CONCEPT table: send it again")
+        return file
+
+    def _keep(self, partial: Path, number: str) -> None:
+        """Make it one of those that are kept, in place of the oldest."""
+        others = _last_first(self._folder.glob("*.csv"))
+        _stamp(partial, others)
+        partial.replace(self._folder / f"{number}.csv")
+        for file in others[self._settings.concept_tables - 1 :]:
+            file.unlink(missing_ok=True)
+
+
+def _last_first(files: Iterable[Path]) -> list[Path]:
     """Files by their times."""
     return sorted(files, key=lambda file: (file.stat().st_mtime_ns, file), reverse=True)
 
 
-def stamp(file: Path, others: list[Path]) -> None:
+def _stamp(file: Path, others: list[Path]) -> None:
     """Make a file later than others, the last first, of the same moment or by a clock put back."""
     last = others[0].stat().st_mtime_ns if others else 0
     moment = max(time.time_ns(), last + 1)
     os.utime(file, ns=(moment, moment))
 
 
-def forgotten() -> Refused:
+def _forgotten() -> Refused:
     return Refused(404, "no_upload", "there is no such upload: send the file again")
 
 
-def write_up_to(stream: IO[bytes] | BufferedIOBase, file: Path, limit: int) -> None:
+def _write_up_to(stream: IO[bytes] | BufferedIOBase, file: Path, limit: int) -> None:
     """Write a new file for us alone; more than so many bytes are refused."""
     written = 0
     with disk_full(file), file.open("xb") as out:
@@ -168,10 +227,10 @@ def write_up_to(stream: IO[bytes] | BufferedIOBase, file: Path, limit: int) -> N
             out.write(block)
 
 
-def shown(name: str) -> str:
+def safe_name(name: str) -> str:
     """The last part of a name, without what a page or a terminal might take for more.
 
-    >>> shown("../../etc/ward\\x1b[2J<b>.csv"), shown("C:\\\\data\\\\ward.csv")
+    >>> safe_name("../../etc/ward\\x1b[2J<b>.csv"), safe_name("C:\\\\data\\\\ward.csv")
     ('ward_2J_b_.csv', 'ward.csv')
     """
     last = name.replace("\\", "/").rpartition("/")[2]
@@ -193,7 +252,7 @@ def _opened(upload: Upload) -> tuple[Upload, Table]:
                 table = upload.table()
         preview(table)
     except InputError as error:
-        raise Refused(422, "bad_input", of_input(error)) from error
+        raise Refused(422, "bad_input", input_message(error)) from error
     except MedcoderError as error:
         raise Refused(
             422, "bad_input", "the file cannot be read: check its format and its encoding"
@@ -201,6 +260,11 @@ def _opened(upload: Upload) -> tuple[Upload, Table]:
     except Exception as error:  # of a file that is anything, anything may come
         raise _unreadable() from error
     return upload, table
+
+
+def _wrong_ending(known: Iterable[str]) -> Refused:
+    message = f"the name of the file must end in one of {', '.join(known)}"
+    return Refused(415, "format", message)
 
 
 def _unreadable() -> Refused:

@@ -47,6 +47,7 @@ export function conceptTables() {
     lines.push(line);
     show();
     return {
+      options: ["concepts", "missing_ok"],
       element: h("div", { class: "concepts" }, h("label", { for: input.id }, "CONCEPT.csv from Athena"), input, line,
         h("label", { class: "row small" }, zero, "Concepts that it lacks become 0")),
       query: () => ({ concepts: recall("concepts", null, sessionStorage)?.id, missing_ok: zero.checked || null }),

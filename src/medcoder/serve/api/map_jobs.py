@@ -5,16 +5,62 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, UploadFile
+from pydantic import BaseModel, Field, FiniteFloat
 
-from medcoder.serve.jobs import Job
-from medcoder.serve.refusals import Refused
-from medcoder.serve.routes.common import failures
-from medcoder.serve.shapes.jobs import JobOf, Jobs, MapTable, UploadOf
+from medcoder.mapping.project.records import Role
+from medcoder.serve.api import NAMES, STRICT, TOP, Name, Names, Text, failures
+from medcoder.serve.error_replies import Refused
+from medcoder.serve.jobs import Job, JobState
 from medcoder.serve.state import serving
 from medcoder.serve.uploads import preview
 
 router = APIRouter(prefix="/v1", tags=["map"])
 JobId = Annotated[str, Path(max_length=100)]
+
+
+class MapTable(BaseModel):
+    """A table to map: an upload and its columns."""
+
+    model_config = STRICT
+
+    upload: Annotated[Name, Field(description="Id that `POST /v1/uploads` gave.")]
+    column: Annotated[Text, Field(description="Column of the strings to map.")]
+    code: Annotated[Text, Field(description="Column of the local codes.")] = ""
+    count: Annotated[Text, Field(description="Column that says how often a row occurs.")] = ""
+    language: Annotated[Text, Field(description="Column of the language of the string.")] = ""
+    context: Annotated[dict[Text, Role], Field(max_length=NAMES)] = {}
+    top: Annotated[int, Field(ge=1, le=TOP)] = 5
+    precision: Annotated[
+        FiniteFloat, Field(ge=0.5, lt=1, description="To expect of automatic mappings.")
+    ] = 0.98
+    vocabularies: Names = []
+    keep_bad_rows: bool = False
+    name: Annotated[Text, Field(description="What the project is to be called.")] = ""
+
+
+class UploadOf(BaseModel):
+    upload: str
+    name: str
+    format: str
+    columns: list[str]
+    preview: list[list[str]]
+    rows: int | None
+
+
+class JobOf(BaseModel):
+    id: str
+    name: str
+    state: JobState
+    what: str
+    done: int
+    total: int
+    created: str
+    error: str | None
+    project: str | None
+
+
+class Jobs(BaseModel):
+    jobs: list[JobOf]
 
 
 @router.post("/uploads", response_model=UploadOf, status_code=201, responses=failures(415, 507))
@@ -54,32 +100,30 @@ def map_table(asked: MapTable, request: Request) -> Any:
         raise Refused(422, "no_column", "context: the table has no such column, or several")
     normalizer = state.normalizer  # which names are unknown is said at once
     if asked.vocabularies:
-        state.engine.call(
-            lambda: normalizer.normalize_many([], vocabularies=asked.vocabularies)
-        )  # fmt: skip
+        state.engine.call(lambda: normalizer.normalize_many([], vocabularies=asked.vocabularies))
     with kept.used():
-        return shown(state.jobs.start(kept, asked.name.strip(), options))
+        return _described(state.jobs.start(kept, asked.name.strip(), options))
 
 
 @router.get("/jobs", response_model=Jobs, responses=failures())
 def jobs(request: Request) -> Any:
     """All jobs, oldest first."""
-    return {"jobs": [shown(job) for job in serving(request).jobs.all()]}
+    return {"jobs": [_described(job) for job in serving(request).jobs.all()]}
 
 
 @router.get("/jobs/{id}", response_model=JobOf, responses=failures(404))
 def job(request: Request, id: JobId) -> Any:
     """How far a job is."""
-    return shown(serving(request).jobs.get(id))
+    return _described(serving(request).jobs.get(id))
 
 
 @router.delete("/jobs/{id}", response_model=JobOf, responses=failures(404))
 def cancel(request: Request, id: JobId) -> Any:
     """Cancel a job; what it mapped is deleted. One that is done stays as it is."""
-    return shown(serving(request).jobs.cancel(id))
+    return _described(serving(request).jobs.cancel(id))
 
 
-def shown(job: Job) -> dict[str, Any]:
+def _described(job: Job) -> dict[str, Any]:
     return {
         "id": job.id,
         "name": job.name,

@@ -1,16 +1,19 @@
-"""Who may ask: a token, a host name, an origin; and headers that keep the page to itself."""
+"""Layers around every request: who may ask, how much may be sent, what is counted and logged."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
+import time
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from medcoder.serve.refusals import Refused
+from medcoder.serve.error_replies import Refused, failure_place
+from medcoder.serve.metrics import Metrics
 from medcoder.serve.settings import LOOPBACK, Settings
 
 POLICY = (
@@ -30,10 +33,52 @@ HEADERS = {
 GUARDED = ("/v1/", "/metrics")  # where the token is asked for: the page itself holds no data
 _UPLOADS, _CONCEPTS = "/v1/uploads", "/v1/concept-tables"
 _ROOM = 1 << 16  # bytes of a form around its file
+LOGGER = logging.getLogger("medcoder.serve")
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+_OTHER = "other"  # addresses that lead nowhere: anything may stand in them
+
+
+class RequestLog:
+    """The outermost layer: counts, times and logs every request by its route.
+
+    No failure gets out as it is.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status, start = 0, time.perf_counter()
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        except Refused as refused:
+            if not status:
+                await refused.reply()(scope, receive, with_headers(scope, watched))
+        except Exception as error:
+            LOGGER.error("%s", failure_place(error))
+            if not status:
+                failed = Refused(500, "internal", "something went wrong: the log says where")
+                await failed.reply()(scope, receive, with_headers(scope, watched))
+        finally:
+            seconds = time.perf_counter() - start
+            route = getattr(scope.get("route"), "path", _OTHER) or _OTHER
+            method = scope["method"] if scope["method"] in _METHODS else _OTHER
+            self._metrics.count_request(method, route, status, seconds)
+            LOGGER.info("%s %s %d %.1f ms", method, route, status, 1000 * seconds)
 
 
 class Guard:
-    """Refuses requests of strangers and too large ones; adds headers to every reply."""
+    """Asks for a token, a host name and an origin; refuses what is too large; adds headers."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app, self._settings = app, settings
@@ -64,10 +109,10 @@ class Guard:
         host = headers.get("host", "")
         # A page of elsewhere may lead its own name to this machine: without a token, only the
         # names of this machine count.
-        if self._digest is None and _name(host) not in LOOPBACK:
+        if self._digest is None and _host_name(host) not in LOOPBACK:
             return Refused(421, "host", "this service answers to the names of its machine only")
         origin = headers.get("origin")
-        if origin is not None and _place(origin) != host.lower():
+        if origin is not None and _netloc(origin) != host.lower():
             return Refused(403, "origin", "pages of other sites may not use this service")
         if self._digest is not None and guarded:
             return self._token(headers.get("authorization", ""))
@@ -140,7 +185,7 @@ def _is_guarded(scope: Scope) -> bool:
     return bool(scope["path"].startswith(GUARDED))
 
 
-def _place(origin: str) -> str | None:
+def _netloc(origin: str) -> str | None:
     """Host and port of an origin; None if it is none."""
     try:
         return urlsplit(origin).netloc.lower()
@@ -148,7 +193,7 @@ def _place(origin: str) -> str | None:
         return None
 
 
-def _name(host: str) -> str:
+def _host_name(host: str) -> str:
     try:
         return (urlsplit(f"//{host}").hostname or "") if host.count("@") == 0 else ""
     except ValueError:

@@ -18,8 +18,6 @@ const FORMATS = {
   usagi: ["Usagi", "To go on in Usagi. Needs the same as OMOP."],
 };
 
-const WITH_IDS = ["omop", "usagi"]; // of OMOP
-
 export function mount(root, route) {
   let closed = false;
   let tables = null;
@@ -58,12 +56,14 @@ export function mount(root, route) {
       h("ul", { class: "formats" }, inOrder(formats).map((one) => format(summary, one))));
   }
 
-  function format(project, { format: name, ending }) {
+  function format(project, { format: name, ending, options }) {
     const [title, text] = FORMATS[name] ?? [name, ""];
     const notes = h("div", { role: "status" });
-    const ids = WITH_IDS.includes(name) ? tables.field(name) : null;
-    const button = h("button", { type: "button", "data-format": name, onclick: () => download(project, name, ending, button, notes, ids?.query()) }, "Download", h("span", { class: "hidden" }, ` ${title}`));
-    return h("li", { class: "format panel" }, h("h2", {}, title), h("p", { class: "soft" }, text), ids?.element, notes, h("div", { class: "buttons" }, button));
+    const ids = options.some(({ type }) => type === "file") ? tables.field(name) : null;
+    const more = optionFields(options.filter((option) => !ids?.options.includes(option.name)));
+    const query = () => ({ ...ids?.query(), ...more.query() });
+    const button = h("button", { type: "button", "data-format": name, onclick: () => download(project, name, ending, button, notes, query()) }, "Download", h("span", { class: "hidden" }, ` ${title}`));
+    return h("li", { class: "format panel" }, h("h2", {}, title), h("p", { class: "soft" }, text), ids?.element, more.element, notes, h("div", { class: "buttons" }, button));
   }
 
   async function download(project, name, ending, button, notes, query) {
@@ -86,6 +86,17 @@ export function mount(root, route) {
 
   update(route);
   return { update, close: () => { closed = true; } };
+}
+
+// What else may be said of a format, as the service describes it.
+function optionFields(options) {
+  const inputs = options.map(({ name, type }) => [name, h("input", { type: type === "bool" ? "checkbox" : "text", name, maxlength: type === "str" && 500 })]);
+  const fields = options.map(({ name, help }, index) => [h("label", { class: "small" }, name, inputs[index][1]), h("p", { class: "soft small" }, help)]);
+  const value = (input) => (input.type === "checkbox" ? input.checked : input.value.trim()) || null;
+  return {
+    element: options.length > 0 && h("details", {}, h("summary", {}, "Options"), fields),
+    query: () => Object.fromEntries(inputs.map(([name, input]) => [name, value(input)])),
+  };
 }
 
 // As listed above; one that is new comes last.

@@ -1,14 +1,14 @@
 """Errors as replies: a code, a sentence and a limit, and nothing that was typed or stored.
 
-Messages of the library name files and quote values, which is right for those who run it and wrong
-for a reply: what is quoted may be about a patient.
+Errors of the library have parts. A reply says what went wrong and in which row; the files and
+values that the other parts quote may be about a patient.
 """
 
 from __future__ import annotations
 
 import errno
-import re
 import sqlite3
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -27,8 +27,6 @@ from medcoder.errors import (
 )
 
 RETRY = 1  # seconds, as Retry-After has it
-_QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
-_PLACE = re.compile(r"(?:[A-Za-z]:)?[/\\]\S+")
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)  # what writing may fail with
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 # What pydantic calls a limit that was passed, and where it says which.
@@ -76,7 +74,7 @@ def no_room() -> Refused:
     return Refused(507, "disk_full", "no room is left on the disk of the service")
 
 
-def of_library(error: MedcoderError) -> Refused:
+def library_reply(error: MedcoderError) -> Refused:
     """What a reply says of an error of the library."""
     cause = error.__cause__
     if isinstance(cause, sqlite3.Error) and getattr(cause, "sqlite_errorcode", 0) & 0xFF in _BUSY:
@@ -94,65 +92,58 @@ def of_library(error: MedcoderError) -> Refused:
     if isinstance(error, NotFound):
         return Refused(404, "not_found", "there is no such concept, term or project")
     if isinstance(error, InputError):
-        return Refused(422, "bad_input", of_input(error))
-    return Refused(422, "refused", plain(str(error)))
+        return Refused(422, "bad_input", input_message(error))
+    return Refused(422, "refused", error.what)
 
 
-def of_input(error: InputError) -> str:
+def input_message(error: InputError) -> str:
     """What is wrong with a table, with the row and without a value of it."""
     row = "" if error.row is None else f"row {error.row:,}: "
-    return row + plain(error.what)
+    return row + error.what
 
 
-def plain(message: str) -> str:
-    """A message without what it quotes and without paths.
-
-    >>> plain("the count of data row 3 is 'Jo Do' in /home/x/y.csv")
-    'the count of data row 3 is … in …'
-    """
-    return _PLACE.sub("…", _QUOTED.sub("…", message))
-
-
-def of_validation(errors: Sequence[Any], known: frozenset[str]) -> Refused:
+def validation_reply(errors: Sequence[Any], known: frozenset[str]) -> Refused:
     """What is wrong with a request, by the names of its fields; what was sent is not repeated.
 
     known: names that the description has; others were sent
     """
     first = errors[0]
     kind, context = first["type"], first.get("ctx") or {}
-    where = ".".join(
-        str(part) for part in first["loc"] if isinstance(part, int) or part in known
-    )  # fmt: skip
+    where = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part in known)
     if kind == "json_invalid":
         return Refused(422, "invalid", "the body is not valid JSON")
     limit = context.get(_LIMITS.get(kind, ""))
     code = "limit" if limit is not None else "invalid"
-    message = _says(kind, first["msg"])
+    message = _message(kind, first["msg"])
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    return Refused(
-        422, code, f"{where}: {message}{more}" if where else message, limit=limit
-    )  # fmt: skip
+    return Refused(422, code, f"{where}: {message}{more}" if where else message, limit=limit)
 
 
-def _says(kind: str, message: str) -> str:
+def _message(kind: str, message: str) -> str:
     if kind == "extra_forbidden":
         return "there is a field that this does not take"
-    if kind in ("value_error", "assertion_error"):
-        return plain(message)
+    if kind in ("value_error", "assertion_error"):  # words of a validator, which may quote
+        return "it is not as it should be"
     return message[:1].lower() + message[1:]
 
 
-def _stale(error: StaleDecision) -> Refused:
-    def shown(decision: Any) -> Any:
-        return None if decision is None else asdict(decision) | {"codes": coded(decision.codes)}
+def decision_entry(decision: Any) -> dict[str, Any] | None:
+    """A decision as JSON has it; None where there is none."""
+    if decision is None:
+        return None
+    return asdict(decision) | {"codes": [code._asdict() for code in decision.codes]}
 
+
+def failure_place(error: BaseException) -> str:
+    """An error by its kind and where it came from; its message may hold what was sent."""
+    frames = traceback.extract_tb(error.__traceback__)
+    places = " > ".join(f"{frame.name}:{frame.lineno}" for frame in frames[-6:])
+    return f"{type(error).__name__} at {places}"
+
+
+def _stale(error: StaleDecision) -> Refused:
     return Refused(
         409, "stale", "somebody else decided on it since you looked. Look at it again",
-        expected=error.expected, found=error.found, mine=shown(error.mine),
-        theirs=shown(error.theirs),
+        expected=error.expected, found=error.found, mine=decision_entry(error.mine),
+        theirs=decision_entry(error.theirs),
     )  # fmt: skip
-
-
-def coded(codes: Sequence[Any]) -> list[dict[str, str]]:
-    """Codes as JSON has them."""
-    return [{"vocabulary": code.vocabulary, "code": code.code} for code in codes]

@@ -3,21 +3,85 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from fastapi import APIRouter, Path, Query, Request
+from pydantic import BaseModel
 
 from medcoder.kg import KG
-from medcoder.serve.refusals import Refused, coded
-from medcoder.serve.routes.common import failures
-from medcoder.serve.shapes.lookup import ConceptOf, FiltersOf, Neighbours
+from medcoder.serve.api import CodeOf, failures
+from medcoder.serve.api.lookup import TypeOf
+from medcoder.serve.error_replies import Refused
 from medcoder.serve.state import serving
 
 router = APIRouter(prefix="/v1", tags=["concepts"])
 _DENSE: tuple[str, ...] = ("dense",)
 Id = Annotated[str, Path(max_length=200, examples=["HP:0001658"])]
+
+
+class NameOf(BaseModel):
+    text: str
+    source: str
+    code: str
+    kind: str
+
+
+class RelationOf(BaseModel):
+    relation: str
+    direction: Literal["out", "in"]
+    concept: str
+    name: str
+
+
+class ConceptOf(BaseModel):
+    id: str
+    name: str
+    types: list[TypeOf]
+    names: dict[str, list[NameOf]]
+    codes: list[CodeOf]
+    xrefs: list[CodeOf]
+    flags: list[str]
+    relations: list[RelationOf]
+    relations_total: int
+
+
+class NeighbourOf(BaseModel):
+    concept: str
+    name: str
+    cosine: float
+    x: float
+    y: float
+
+
+class Neighbours(BaseModel):
+    concept: str
+    neighbours: list[NeighbourOf]
+
+
+class TypeCount(BaseModel):
+    id: str
+    name: str
+    count: int
+
+
+class VocabularyCount(BaseModel):
+    name: str
+    version: str
+    title: str
+    count: int
+
+
+class LanguageCount(BaseModel):
+    id: str
+    count: int
+
+
+class FiltersOf(BaseModel):
+    types: list[TypeCount]
+    vocabularies: list[VocabularyCount]
+    languages: list[LanguageCount]
 
 
 @router.get("/concepts/{id}", response_model=ConceptOf, responses=failures(404))
@@ -39,8 +103,8 @@ def concept(
         "name": kg.preferred(id),
         "types": [kind._asdict() for kind in kg.types_of(id)],
         "names": names,
-        "codes": coded(kg.codes_of(id)),
-        "xrefs": coded(kg.xrefs_of(id)),
+        "codes": [code._asdict() for code in kg.codes_of(id)],
+        "xrefs": [code._asdict() for code in kg.xrefs_of(id)],
         "flags": kg.flags_of(id),
         "relations": _relations(kg, id, relations),
         "relations_total": len(kg.edges.outgoing(number)) + len(kg.edges.incoming(number)),
@@ -59,19 +123,19 @@ def neighbours(
     id = normalizer.kg.terms.id(_known(normalizer.kg, id))
     name = normalizer.kg.preferred(id)
     answer = engine.call(lambda: normalizer.normalize(name, top=top + 1, stages=_DENSE))
-    near = [one for one in answer.candidates if one.concept != id][:top]
-    names = [name, *(one.name for one in near)]
+    near = [match for match in answer.candidates if match.concept != id][:top]
+    names = [name, *(match.name for match in near)]
     vectors = engine.call(lambda: normalizer.encoder.encode(names))
-    places = projected(vectors).tolist()
-    found = [
+    positions = projected(vectors).tolist()
+    neighbours = [
         (id, name, 1.0),
-        *((one.concept, one.name, min(one.cosine or 0.0, 1.0)) for one in near),
+        *((match.concept, match.name, min(match.cosine or 0.0, 1.0)) for match in near),
     ]
     return {
         "concept": id,
         "neighbours": [
             {"concept": concept, "name": name, "cosine": cosine, "x": x, "y": y}
-            for (concept, name, cosine), (x, y) in zip(found, places, strict=True)
+            for (concept, name, cosine), (x, y) in zip(neighbours, positions, strict=True)
         ],
     }
 
@@ -91,8 +155,8 @@ def filters(request: Request) -> Any:
             kg.types[number]._asdict() | {"count": count} for number, count in counts.most_common()
         ],
         "vocabularies": [
-            one._asdict() | {"count": count}
-            for one, count in zip(kg.vocabularies, vocabularies, strict=True)
+            vocabulary._asdict() | {"count": count}
+            for vocabulary, count in zip(kg.vocabularies, vocabularies, strict=True)
         ],
         "languages": [
             {"id": tag, "count": count} for tag, count in zip(kg.languages, languages, strict=True)
@@ -104,7 +168,7 @@ def projected(vectors: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """The two directions in which vectors differ most, (n, 2), the farthest at 1.
 
     Directions are turned so that the entry that is largest without its sign is positive: the same
-    vectors lie in the same places every time.
+    vectors get the same positions every time.
 
     >>> projected(np.array([[0.0, 0, 0], [4, 0, 0], [0, 2, 0], [4, 2, 0]])).round(6).tolist()
     [[-1.0, -0.5], [1.0, -0.5], [-1.0, 0.5], [1.0, 0.5]]
@@ -115,10 +179,10 @@ def projected(vectors: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     directions = directions[:2]
     largest = np.abs(directions).argmax(1)
     directions = directions * np.sign(directions[np.arange(len(directions)), largest])[:, None]
-    places = np.zeros((len(centred), 2))
-    places[:, : len(directions)] = centred @ directions.T
-    far = np.abs(places).max()
-    return places / far if far > 0 else places
+    positions = np.zeros((len(centred), 2))
+    positions[:, : len(directions)] = centred @ directions.T
+    far = np.abs(positions).max()
+    return positions / far if far > 0 else positions
 
 
 def _known(kg: KG, id: str) -> int:
@@ -128,12 +192,16 @@ def _known(kg: KG, id: str) -> int:
 
 
 def _relations(kg: KG, id: str, limit: int) -> list[dict[str, str]]:
-    found = [("out", edge.relation, edge.tail)
-             for edge in kg.neighbours(id, direction="out", limit=limit)]  # fmt: skip
-    found += [("in", edge.relation, edge.head)
-              for edge in kg.neighbours(id, direction="in", limit=limit)]  # fmt: skip
+    outgoing = kg.neighbours(id, direction="out", limit=limit)
+    incoming = kg.neighbours(id, direction="in", limit=limit)
+    relations = [("out", edge.relation, edge.tail) for edge in outgoing]
+    relations += [("in", edge.relation, edge.head) for edge in incoming]
     return [
-        {"relation": relation, "direction": direction, "concept": other,
-         "name": kg.preferred(other)}
-        for direction, relation, other in found[:limit]
-    ]  # fmt: skip
+        {
+            "relation": relation,
+            "direction": direction,
+            "concept": other,
+            "name": kg.preferred(other),
+        }
+        for direction, relation, other in relations[:limit]
+    ]

@@ -5,22 +5,29 @@ from __future__ import annotations
 import inspect
 import json
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, UploadFile
 from fastapi.responses import FileResponse
+from pydantic import BaseModel
 from starlette.types import Receive, Scope, Send
 
 from medcoder.errors import InputError, UsageError
-from medcoder.mapping.formats import FORMATS, Option, all_options, export, format_names
-from medcoder.serve.refusals import Refused, of_input, plain
-from medcoder.serve.routes.common import ProjectId, failures
-from medcoder.serve.shapes.review import ConceptTable, Formats
+from medcoder.mapping.formats import (
+    FORMATS,
+    Option,
+    all_options,
+    export,
+    format_names,
+    options_of,
+)
+from medcoder.serve.api import ProjectId, failures
+from medcoder.serve.error_replies import Refused, input_message
 from medcoder.serve.state import serving
-from medcoder.serve.uploads import shown
+from medcoder.serve.uploads import safe_name
 
 NOTES = "X-Medcoder-Notes"
 _LONGEST = 4000  # characters of a header
@@ -28,6 +35,28 @@ _OPTION = 500  # characters of an option
 _SENT = "Give the id that `POST /v1/concept-tables` gave."
 _BYTES = "application/octet-stream"
 _FILE = f"The file; {NOTES} lists what it does not hold, as JSON with percent signs encoded."
+
+
+class ConceptTable(BaseModel):
+    concepts: str
+
+
+class OptionOf(BaseModel):
+    """A parameter of the download of a format."""
+
+    name: str
+    type: Literal["bool", "int", "float", "str", "file"]
+    help: str
+
+
+class Format(BaseModel):
+    format: str
+    ending: str
+    options: list[OptionOf]
+
+
+class Formats(BaseModel):
+    formats: list[Format]
 
 
 class _Once(FileResponse):
@@ -65,9 +94,19 @@ def formats(request: Request) -> Any:
     """Formats that projects are written in."""
     return {
         "formats": [
-            {"format": name, "ending": FORMATS.load(name).ending} for name in format_names()
+            {
+                "format": name,
+                "ending": FORMATS.load(name).ending,
+                "options": [_described(option) for option in _options(name)],
+            }
+            for name in format_names()
         ]
     }
+
+
+def _described(option: Option) -> dict[str, str]:
+    kind = "file" if option.type is Path else option.type.__name__
+    return {"name": option.name, "type": kind, "help": option.help}
 
 
 def concept_table(request: Request, file: UploadFile) -> Any:
@@ -113,39 +152,55 @@ def _parameter(option: Option) -> Parameter:
 def _download(request: Request, project: str, format: str, given: dict[str, Any]) -> FileResponse:
     """Write a project in a format of others."""
     state = serving(request)
-    if format not in FORMATS:
+    if format not in format_names():
         raise Refused(404, "no_format", "there is no such format. See /v1/exports")
-    files = {option.name for option in all_options() if option.type is Path}
-    sent = [given[name] for name in files if given.get(name)]
-    options = {name: value or None for name, value in given.items()} | {
-        name: state.concepts.get(given[name]) for name in files if given.get(name)
-    }
-    tables = [path for path in options.values() if isinstance(path, Path)]
+    options = _checked(format, given)
+    tables = {name: state.concepts.get(number) for name, number in _files(format, options).items()}
     file = state.exports / uuid.uuid4().hex
     with state.open(project) as opened:
         if not opened.meta:
             raise Refused(409, "not_begun", "its table is not read yet. Try again in a moment")
         try:
-            notes = export(opened, format, file, **options)
+            notes = export(opened, format, file, **options | tables)
         except InputError as error:
-            for number in sent:
+            for number in _files(format, options).values():
                 state.concepts.get(number)  # it may be forgotten by now, which is the reason
-            named = InputError(_named(error.what, tables), row=error.row)
-            raise Refused(422, "not_exported", of_input(named)) from error
+            raise Refused(422, "not_exported", input_message(error)) from error
         except UsageError as error:
-            said = plain(str(error)).replace("(--concepts)", "(POST /v1/concept-tables)")
-            raise Refused(422, "not_exported", said) from error
-    header = _written([_named(note, tables) for note in notes])
+            unsent = any(option.type is Path for option in _options(format)) and not tables
+            remedy = ". Send a CONCEPT.csv with POST /v1/concept-tables" if unsent else ""
+            raise Refused(422, "not_exported", error.what + remedy) from error
+    header = _written([_named(note, tables.values()) for note in notes])
     if len(header) > _LONGEST:
         header = _written([f"{len(notes)} notes: see `medcoder map export`"])
-    name = Path(shown(state.name_of(project))).stem
+    name = Path(safe_name(state.name_of(project))).stem
     return _Once(
         file, media_type=_BYTES, filename=f"{name}{FORMATS.load(format).ending}",
         headers={NOTES: header, "Accept-Ranges": "none"},
     )  # fmt: skip
 
 
-def _named(text: str, tables: Sequence[Path]) -> str:
+def _options(format: str) -> list[Option]:
+    return options_of(FORMATS.load(format).export)
+
+
+def _checked(format: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The options that were given, if the format has them."""
+    options = {name: value for name, value in given.items() if value}
+    names = [option.name for option in _options(format)]
+    if not set(options) <= set(names):
+        known = ", ".join(names) or "none"
+        raise Refused(422, "not_exported", f"the format has no such option. It has: {known}")
+    return options
+
+
+def _files(format: str, options: dict[str, Any]) -> dict[str, str]:
+    """The ids of the files among the options."""
+    files = {option.name for option in _options(format) if option.type is Path}
+    return {name: value for name, value in options.items() if name in files}
+
+
+def _named(text: str, tables: Iterable[Path]) -> str:
     """What is said of a file of ours, without where it lies."""
     for table in tables:
         text = text.replace(str(table), "the CONCEPT table")

@@ -6,13 +6,21 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, PlainTextResponse
+from pydantic import BaseModel
 
+from medcoder.serve.api import failures
 from medcoder.serve.metrics import CONTENT_TYPE
-from medcoder.serve.routes.common import failures
-from medcoder.serve.shapes.base import Health, Ready
 from medcoder.serve.state import serving
 
 router = APIRouter(tags=["health"])
+
+
+class Health(BaseModel):
+    ok: bool
+
+
+class Ready(BaseModel):
+    ready: bool
 
 
 @router.get("/healthz", response_model=Health)
@@ -28,16 +36,15 @@ async def readyz(request: Request) -> Any:
     return JSONResponse({"ready": ready}, 200 if ready else 503)
 
 
-@router.get(
-    "/metrics", response_class=PlainTextResponse, responses={401: failures()[401]}
-)  # fmt: skip
+@router.get("/metrics", response_class=PlainTextResponse, responses={401: failures()[401]})
 async def metrics(request: Request) -> PlainTextResponse:
     """Counts and times in the text format of Prometheus."""
     state = serving(request)
     active = sum(job.active for job in state.jobs.all())
+    strings = state.answers.strings + state.vectors.strings
     gauges = {
-        "medcoder_ready": float(state.ready),
-        "medcoder_waiting_strings": float(state.answers.strings + state.vectors.strings),
-        "medcoder_active_jobs": float(active),
+        "medcoder_ready": ("Whether the index is loaded.", float(state.ready)),
+        "medcoder_waiting_strings": ("Strings that wait or are looked up.", float(strings)),
+        "medcoder_active_jobs": ("Tables that wait or are being mapped.", float(active)),
     }
     return PlainTextResponse(state.metrics.text(gauges), media_type=CONTENT_TYPE)

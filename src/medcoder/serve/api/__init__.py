@@ -1,0 +1,67 @@
+"""The interface: a file for each part of it, with its routes and the schemas of what they take.
+
+Here is what those share: limits, fields, codes, and the errors that a route may give.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Path
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraints
+
+TEXTS = 1000  # strings of a request
+LENGTH = 2000  # characters of a string
+TOP = 100  # concepts for a string
+NAMES = 50  # of a filter
+WHO = 100  # characters of the name of a person
+NOTE = 2000  # characters of a note
+LATER = 2**53  # numbers beyond are no longer told apart by every reader of JSON
+
+Text = Annotated[str, StringConstraints(max_length=LENGTH)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Names = Annotated[list[Name], Field(max_length=NAMES)]
+Share = Annotated[FiniteFloat, Field(ge=0, le=1)]
+Who = Annotated[str, StringConstraints(pattern=r"[^\s]", max_length=WHO)]
+Note = Annotated[str, StringConstraints(max_length=NOTE)]
+Key = Annotated[int, Path(ge=1, le=LATER, description="Number of a row of the term.")]
+ProjectId = Annotated[str, Path(max_length=100)]
+STRICT = ConfigDict(extra="forbid")  # of requests: a field with a slip in its name is an error
+
+_MEANINGS = {
+    400: "The body cannot be read",
+    401: "The token is missing or wrong",
+    404: "There is no such thing",
+    409: "Somebody else decided meanwhile, or it cannot be done now",
+    413: "Too large",
+    415: "Not a format that is read",
+    422: "Not as it should be",
+    429: "Too many at a time",
+    503: "Loading, or too many requests: come back after Retry-After",
+    507: "No room is left on the disk",
+}
+
+
+class CodeOf(BaseModel):
+    vocabulary: str
+    code: str
+
+
+class Problem(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    code: str
+    message: str
+    limit: float | None = None
+
+
+class Failure(BaseModel):
+    """Every reply that is no success."""
+
+    error: Problem
+
+
+def failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The errors of a route for the description; some every route has."""
+    wanted = sorted({400, 401, 413, 422, 503, *statuses})
+    return {status: {"model": Failure, "description": _MEANINGS[status]} for status in wanted}

@@ -1,0 +1,155 @@
+"""Strings to concepts and to vectors."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+
+from medcoder.normalize.stages import STAGES
+from medcoder.serve.api import (
+    LENGTH,
+    NAMES,
+    STRICT,
+    TEXTS,
+    TOP,
+    CodeOf,
+    Name,
+    Names,
+    Share,
+    Text,
+    failures,
+)
+from medcoder.serve.state import LookupOptions, serving
+
+router = APIRouter(prefix="/v1", tags=["look up"])
+Filter = Annotated[list[Name], Query(max_length=NAMES)]
+
+
+def _list_stages(schema: dict[str, Any]) -> None:
+    schema["enum"] = list(STAGES)
+
+
+StageName = Annotated[str, Field(json_schema_extra=_list_stages)]
+
+
+class Ask(BaseModel):
+    """Strings to normalise."""
+
+    model_config = STRICT
+
+    texts: Annotated[list[Text], Field(max_length=TEXTS, examples=[["heart attack", "fiebre"]])]
+    top: Annotated[int, Field(ge=1, le=TOP, description="Concepts for each string.")] = 5
+    types: Annotated[Names, Field(description="Only concepts of these, by id or name.")] = []
+    vocabularies: Annotated[Names, Field(description="Only concepts with a code in these.")] = []
+    languages: Annotated[Names, Field(description="Only terms in these count.")] = []
+    threshold: Annotated[
+        Share | None, Field(description="Least confidence of a match; null: the index's own.")
+    ] = None
+
+
+class Embed(BaseModel):
+    model_config = STRICT
+
+    texts: Annotated[list[Text], Field(max_length=TEXTS, examples=[["heart attack"]])]
+
+
+class MatchOf(BaseModel):
+    """A concept for a string, and why."""
+
+    concept: str
+    name: str
+    codes: list[CodeOf]
+    term: str
+    language: str
+    source: str
+    cosine: float | None
+    similarity: float | None
+    score: float
+    confidence: float
+    stage: StageName
+
+
+class AnswerOf(BaseModel):
+    query: str
+    matches: list[MatchOf]
+    rejected: list[MatchOf]
+    threshold: float
+
+
+class Answers(BaseModel):
+    answers: list[AnswerOf]
+
+
+class TypeOf(BaseModel):
+    id: str
+    name: str
+
+
+class TypedMatch(MatchOf):
+    types: list[TypeOf]
+
+
+class Found(BaseModel):
+    matches: list[TypedMatch]
+    accepted: bool
+    threshold: float
+
+
+class Embedded(BaseModel):
+    width: int
+    vectors: list[list[float]]
+
+
+@router.post("/normalize", response_model=Answers, responses=failures(404))
+async def normalize(asked: Ask, request: Request) -> Any:
+    """The concepts that strings most likely mean, best first."""
+    options = LookupOptions(
+        top=asked.top,
+        types=tuple(asked.types),
+        vocabularies=tuple(asked.vocabularies),
+        languages=tuple(asked.languages),
+        threshold=asked.threshold,
+    )
+    answers = await serving(request).answers.ask(asked.texts, options) if asked.texts else []
+    # Not checked against the description once more, which would take longer than looking up.
+    return JSONResponse({"answers": [answer.as_dict() for answer in answers]})
+
+
+@router.get("/search", response_model=Found, responses=failures(404))
+async def search(
+    request: Request,
+    q: Annotated[str, Query(max_length=LENGTH, examples=["heart attack"])],
+    top: Annotated[int, Query(ge=1, le=TOP)] = 10,
+    types: Filter = [],  # noqa: B006
+    vocabularies: Filter = [],  # noqa: B006
+    languages: Filter = [],  # noqa: B006
+) -> Any:
+    """Candidates for a string as it is typed, accepted or not."""
+    options = LookupOptions(
+        top=top, types=tuple(types), vocabularies=tuple(vocabularies), languages=tuple(languages)
+    )
+    state = serving(request)
+    [answer] = await state.answers.ask([q], options)
+    kg = state.normalizer.kg
+    return JSONResponse(
+        {
+            "matches": [
+                match.as_dict() | {"types": [kind._asdict() for kind in kg.types_of(match.concept)]}
+                for match in answer.candidates
+            ],
+            "accepted": bool(answer.matches),
+            "threshold": answer.threshold,
+        }
+    )
+
+
+@router.post("/embed", response_model=Embedded, responses=failures())
+async def embed(asked: Embed, request: Request) -> Any:
+    """Unit vectors of strings."""
+    state = serving(request)
+    width = state.normalizer.encoder.width
+    vectors = await state.vectors.ask(asked.texts, None) if asked.texts else []
+    return JSONResponse({"width": width, "vectors": [vector.tolist() for vector in vectors]})

@@ -1,1 +1,0 @@
-"""Requests and replies of the service, as its description has them, with their limits."""
