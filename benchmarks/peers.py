@@ -46,7 +46,7 @@ Asked = dict[str, list[tuple[str, str]]]  # strings and the code that is meant, 
 
 def dictionary() -> tuple[dict[str, str], list[tuple[str, str]]]:
     """Titles by code, and inclusion terms with their code."""
-    from medcoder.kg.sources.icd10cm import Icd10cmSource
+    from medcoder.kg.sources.open import Icd10cmSource
     from medcoder.types import ReadOptions, Tally
 
     spec = find_spec("simple_icd_10_cm")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, Self, overload
 
@@ -47,6 +47,13 @@ SCHEMAS: dict[Part, pa.Schema] = {
 # What a concept's flags may say. "extension": a code that only adds an encounter or laterality
 # character to its parent; it is in the graph, and gets no vector of its own.
 CONCEPT_FLAGS = ("standard", "invalid", "extension")
+
+# How long work reports how far it is: what is being done, how much of it, of how much.
+Progress = Callable[[str, int, int], None]
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """The `Progress` that tells nobody."""
 
 
 class Term(NamedTuple):

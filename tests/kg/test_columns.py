@@ -253,10 +253,10 @@ def test_every_file_is_missed_and_every_cut_seen(copy):
     for path in files:
         data = path.read_bytes()
         path.unlink()
-        with pytest.raises(ArtefactError, match=f"{path.name} is missing"):
+        with pytest.raises(ArtefactError, match=f"{path.name}: it is missing"):
             KG.open(copy)
         path.write_bytes(data + b"x")
-        with pytest.raises(ArtefactError, match=f"{path.name} has .* bytes, not"):
+        with pytest.raises(ArtefactError, match=f"{path.name}: .* bytes, not"):
             KG.open(copy)
         path.write_bytes(data)
     KG.open(copy)

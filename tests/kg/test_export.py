@@ -181,7 +181,7 @@ def test_what_is_there_stays(graph, tmp_path, kind):
     before = left_in(tmp_path)
     result = medcoder("kg", "export", "--kg", graph, "--out", place)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert f"{place} exists" in result.stderr
+    assert f"{place}: it exists" in result.stderr
     again = medcoder("kg", "export", "--kg", graph, "--out", place, "--overwrite")
     assert again.exit_code == (0 if kind == "export" else 4)
     assert left_in(tmp_path) == before

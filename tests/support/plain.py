@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 
-from medcoder.kg.codes import vocabulary_key
+from medcoder.kg.keys import vocabulary_key
 from medcoder.text import fold
 
 

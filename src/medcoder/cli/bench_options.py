@@ -16,7 +16,7 @@ from medcoder.errors import UsageError
 
 if TYPE_CHECKING:
     from medcoder.evaluate.protocols import Embedding, Linker
-    from medcoder.progress import Progress
+    from medcoder.types import Progress
 
 SPECS = """
 [bold]Models[/bold]

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn, ParamSpec
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec
 
 import typer
 from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
@@ -18,7 +18,9 @@ from rich.progress import TimeRemainingColumn as TimeLeftColumn
 
 from medcoder.cli.console import errors, line
 from medcoder.errors import DiskFull, MedcoderError, UsageError
-from medcoder.progress import Progress
+
+if TYPE_CHECKING:
+    from medcoder.types import Progress
 
 P = ParamSpec("P")
 

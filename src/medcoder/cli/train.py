@@ -17,9 +17,9 @@ from medcoder.errors import MissingExtra
 from medcoder.train.config import load
 
 if TYPE_CHECKING:
-    from medcoder.progress import Progress as Doing
     from medcoder.train.log import Report
     from medcoder.train.session import Run
+    from medcoder.types import Progress as Doing
 
 
 @command

@@ -27,10 +27,10 @@ from medcoder.evaluate.results import (
 )
 from medcoder.kg import KG
 from medcoder.kg.keys import hash_text
-from medcoder.progress import Progress
 from medcoder.tables.parquet import read_column
 from medcoder.tables.text import read_columns
 from medcoder.text import fold
+from medcoder.types import Progress
 
 # Raised when a task computes something else from the same data: its scores are then made anew.
 PROTOCOL = 1

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from medcoder.progress import Progress
+from medcoder.types import Progress
 
 Floats = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]

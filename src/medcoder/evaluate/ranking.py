@@ -23,7 +23,7 @@ from medcoder.evaluate.protocols import (
     Rows,
     Vectors,
 )
-from medcoder.progress import Progress
+from medcoder.types import Progress
 
 _CELLS = 1 << 23  # scores at a time: 32 MB
 _TEXTS = 2048  # embedded between two signs of progress

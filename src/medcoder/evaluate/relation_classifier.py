@@ -30,7 +30,7 @@ from medcoder.evaluate.embeddings.contextual import (
 from medcoder.evaluate.embeddings.static import Bags
 from medcoder.evaluate.protocols import Embedding, Mask, Rows
 from medcoder.model.encoder import TransformerEncoder
-from medcoder.progress import Progress
+from medcoder.types import Progress
 
 Triplet = tuple[str, str, str, str, str]  # head, relation, tail, id of the head, id of the tail
 EPOCHS = 50  # (paper, Training parameters of DDBRC), and so are those below

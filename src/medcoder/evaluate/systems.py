@@ -26,8 +26,7 @@ from medcoder.errors import UsageError
 from medcoder.evaluate import embeddings
 from medcoder.evaluate.protocols import Embedding, Kind, Linker, Ranked
 from medcoder.kg import KG
-from medcoder.progress import Progress
-from medcoder.types import Answer, Encoder
+from medcoder.types import Answer, Encoder, Progress
 
 NORMALIZER = "normalizer"
 CACHE = "cache"  # folder of indexes in the folder of a run

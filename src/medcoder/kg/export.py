@@ -11,9 +11,8 @@ import pyarrow as pa
 
 from medcoder.artefact import create
 from medcoder.kg import KG
-from medcoder.progress import Progress, silent
 from medcoder.tables.parquet import from_rows, open_writer, write_rows
-from medcoder.types import EDGES, FLAGS, TERMS, TYPES, XREFS
+from medcoder.types import EDGES, FLAGS, TERMS, TYPES, XREFS, Progress, silent
 
 KIND = "Parquet export"
 VERSION = 1

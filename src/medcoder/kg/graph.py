@@ -13,9 +13,17 @@ import numpy.typing as npt
 from medcoder.arrays import Array, Strings, open_array
 from medcoder.artefact import open_artefact
 from medcoder.errors import NotFound
-from medcoder.kg.codes import SEPARATOR, code_key, vocabulary_key
 from medcoder.kg.columns import Edges, Terms, Triples
-from medcoder.kg.keys import Keys, concept_bits, encode, hash_strings, hash_text
+from medcoder.kg.keys import (
+    SEPARATOR,
+    Keys,
+    code_key,
+    concept_bits,
+    encode,
+    hash_strings,
+    hash_text,
+    vocabulary_key,
+)
 from medcoder.text import check_fold, fold
 from medcoder.types import CONCEPT_FLAGS, Code, Edge, SemanticType, Term, Vocabulary
 

@@ -1,12 +1,17 @@
-"""Exact look-up of strings through sorted 64-bit keys: eight bytes an entry, no table in memory.
+"""Exact look-up: the key that all spellings of a code share, and sorted 64-bit keys of strings.
 
-A key is the hash of a string in its high bits and the number of a concept in its low bits. Equal
-prefixes give candidates, which the caller compares with the real string, so that a collision
-costs time and never an answer. The hash is part of the format: it never changes.
+"SNOMEDCT_US", "SNOMED" and "SCTID" name one vocabulary; "HP:0001250" and "0001250" are one code of
+HP; ICD codes are written with and without their dot.
+
+A key on disk takes eight bytes, and there is no table in memory. It is the hash of a string in its
+high bits and the number of a concept in its low bits. Equal prefixes give candidates, which the
+caller compares with the real string, so that a collision costs time and never an answer. The hash
+is part of the format: it never changes.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from operator import mul
 from pathlib import Path
@@ -15,6 +20,55 @@ from threading import Lock
 import numpy as np
 
 from medcoder.arrays import Array, open_array, view
+
+# Codes of vocabularies, compared as people write them
+
+_OTHER = re.compile(r"[^A-Z0-9]+")
+_SNOMED = re.compile(r"^(SNOMED(CT)?(US|INT)?[0-9]*|SCT(ID)?)$")
+_ALIASES = {
+    "MSH": "MESH",
+    "HPO": "HP",
+    "UMLSCUI": "UMLS",
+    "ORPHANET": "ORPHA",
+    "ORDO": "ORPHA",
+    "NCI": "NCIT",
+    "LNC": "LOINC",
+    "MEDDRA": "MDR",
+    "MIM": "OMIM",
+    "DO": "DOID",
+}
+SEPARATOR = "\x1f"  # stands in no vocabulary and no code
+
+
+def vocabulary_key(name: str) -> str:
+    """The name that all spellings of a vocabulary share.
+
+    >>> [vocabulary_key(name) for name in ("SNOMEDCT_US", "sctid", "ICD-10-CM", "MSH")]
+    ['SNOMEDCT', 'SNOMEDCT', 'ICD10CM', 'MESH']
+    """
+    plain = _OTHER.sub("", name.upper())
+    if _SNOMED.match(plain):
+        return "SNOMEDCT"
+    return _ALIASES.get(plain, plain)
+
+
+def code_key(vocabulary: str, code: str) -> str:
+    """The string that stands for a code in look-ups and comparisons.
+
+    >>> code_key("HP", "HP:0001250") == code_key("HPO", "0001250")
+    True
+    """
+    key = vocabulary_key(vocabulary)
+    plain = code.strip().upper()
+    prefix, colon, local = plain.partition(":")
+    if colon and vocabulary_key(prefix) == key:
+        plain = local
+    if key.startswith("ICD"):
+        plain = plain.replace(".", "")
+    return f"{key}{SEPARATOR}{plain}"
+
+
+# Hashes of strings
 
 _BASE = 0x9E3779B97F4A7C15
 _MASK = (1 << 64) - 1

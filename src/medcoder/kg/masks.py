@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from medcoder.errors import UnknownName
 from medcoder.kg import KG
-from medcoder.kg.codes import vocabulary_key
+from medcoder.kg.keys import vocabulary_key
 from medcoder.text import fold, language_in, language_tag
 
 Mask = npt.NDArray[np.bool_]

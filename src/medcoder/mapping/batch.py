@@ -17,8 +17,8 @@ from medcoder.mapping.project.decisions import now
 from medcoder.mapping.project.records import Role
 from medcoder.mapping.project.rows import Adder, Columns, Settings, differences
 from medcoder.mapping.project_table import Mapped, write
-from medcoder.progress import Progress
 from medcoder.tables import Reading, Table, open_table
+from medcoder.types import Progress
 
 if TYPE_CHECKING:
     from medcoder.normalize import Normalizer

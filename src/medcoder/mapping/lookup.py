@@ -20,8 +20,7 @@ from medcoder.kg.masks import concepts_of_types, concepts_of_vocabularies, terms
 from medcoder.mapping.project import Project
 from medcoder.mapping.project.records import Role
 from medcoder.mapping.project.schema import guarded
-from medcoder.progress import Progress
-from medcoder.types import Answer, Code, Match
+from medcoder.types import Answer, Code, Match, Progress
 
 if TYPE_CHECKING:
     from medcoder.normalize import Normalizer

@@ -24,9 +24,9 @@ from medcoder.mapping.project import Project, decisions, queries
 from medcoder.mapping.project.rows import Recent
 from medcoder.mapping.project.schema import guarded
 from medcoder.mapping.report import write_report
-from medcoder.progress import Progress
 from medcoder.tables import Row, Table, file_fingerprint, open_table
 from medcoder.tables.write import TextWriter, safe
+from medcoder.types import Progress
 
 if TYPE_CHECKING:
     import pandas as pd

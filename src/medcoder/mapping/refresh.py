@@ -14,8 +14,8 @@ from medcoder.mapping.lookup import Mapper, look_up
 from medcoder.mapping.project import Project
 from medcoder.mapping.project.decisions import flag, newest_event
 from medcoder.mapping.project.schema import guarded
-from medcoder.progress import Progress
 from medcoder.text import fold
+from medcoder.types import Progress
 
 if TYPE_CHECKING:
     from medcoder.normalize import Normalizer

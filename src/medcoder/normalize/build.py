@@ -30,8 +30,8 @@ from medcoder.normalize.calibrate import Calibration, calibrate
 from medcoder.normalize.custom_terms import CustomTerms
 from medcoder.normalize.rank import Ranker
 from medcoder.normalize.stages.letters import Grams, build_grams
-from medcoder.progress import silent
 from medcoder.text import FOLD_VERSION, check_fold
+from medcoder.types import silent
 from medcoder.vectors import Vectors
 from medcoder.vectors.embed import embed
 from medcoder.vectors.known import Known, open_seed

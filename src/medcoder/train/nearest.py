@@ -12,10 +12,10 @@ from torch import Tensor
 from medcoder.errors import InputError
 from medcoder.kg import KG
 from medcoder.model.encoder import TransformerEncoder
-from medcoder.progress import Progress
 from medcoder.text import fold
 from medcoder.train.extra import Extra, read_extra
 from medcoder.train.loop import Evaluate, Neighbours
+from medcoder.types import Progress
 
 _NEAR = 8  # concepts that are kept as near to each
 _NAMES = 1 << 16  # names encoded at a time

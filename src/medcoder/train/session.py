@@ -20,7 +20,6 @@ from medcoder.errors import ArtefactError, InputError, UsageError
 from medcoder.kg import KG
 from medcoder.model.encoder import TransformerEncoder
 from medcoder.model.lazy_table import LazyTable
-from medcoder.progress import Progress
 from medcoder.text import language_in, language_tag
 from medcoder.train.config import TrainConfig
 from medcoder.train.extra import Extra, read_extra
@@ -34,6 +33,7 @@ from medcoder.train.sampler import check_relations, check_sampler_options, make_
 from medcoder.train.state import new_state
 from medcoder.train.step import make_step, prepare, update
 from medcoder.train.tokens import TokenStore, tokenize_kg
+from medcoder.types import Progress
 
 Array = npt.NDArray[Any]
 _MEASURED = 3  # updates of a plan

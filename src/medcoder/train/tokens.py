@@ -15,7 +15,7 @@ from medcoder.artefact import create, open_artefact
 from medcoder.errors import ArtefactError
 from medcoder.kg import KG
 from medcoder.kg.keys import hash_strings
-from medcoder.progress import Progress
+from medcoder.types import Progress
 
 KIND = "token store"
 VERSION = 1

@@ -19,8 +19,7 @@ from medcoder.artefact import check_free, create
 from medcoder.errors import UsageError
 from medcoder.files import disk_full, locked, write_json
 from medcoder.kg import KG
-from medcoder.progress import Progress, silent
-from medcoder.types import Encoder
+from medcoder.types import Encoder, Progress, silent
 from medcoder.vectors import HASHES, KIND, ROW_FIRST, ROW_TERMS, ROWS, TERM_ROW, VERSION, Vectors
 from medcoder.vectors.known import Known
 from medcoder.vectors.plan import Plan, make_plan, row_texts

@@ -12,7 +12,7 @@ from medcoder.kg import KG
 from medcoder.kg.build import build_kg as build_graph
 from medcoder.kg.build.pipeline import Build
 from medcoder.kg.build.spill import SortedRuns
-from medcoder.kg.codes import code_key
+from medcoder.kg.keys import code_key
 from medcoder.text import fold
 from medcoder.types import CONCEPT_FLAGS, Code, Edge, SemanticType, Term
 from support.memory import MemorySource

@@ -22,7 +22,7 @@ from medcoder.evaluate.protocols import Embedding, Linker
 from medcoder.evaluate.results import Score, predictions_file, scores_of
 from medcoder.files import write_json
 from medcoder.kg import KG
-from medcoder.progress import Progress
+from medcoder.types import Progress
 
 __all__ = [
     "Drawn",

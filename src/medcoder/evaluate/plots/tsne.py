@@ -25,7 +25,7 @@ from medcoder.evaluate.plots.style import (
 from medcoder.evaluate.plots.tsne_sample import Sample, sample_concepts, sample_terms
 from medcoder.evaluate.protocols import Embedding
 from medcoder.kg import KG
-from medcoder.progress import Progress
+from medcoder.types import Progress
 
 Points = npt.NDArray[np.float32]
 

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from medcoder import __version__
-from medcoder.progress import Progress, silent
 from medcoder.artefact import create
 from medcoder.errors import UsageError
 from medcoder.kg.build.pipeline import Build
 from medcoder.text import FOLD_VERSION
 from medcoder.kg import KIND, VERSION
-from medcoder.types import Source
+from medcoder.types import Progress, Source, silent
 
 GIGABYTE = 1 << 30
 MEMORY = 2 * GIGABYTE

@@ -15,10 +15,10 @@ import numpy as np
 import polars as pl
 
 from medcoder.errors import UsageError
-from medcoder.kg.build.code_keys import code_keys
+from medcoder.kg.build.terms import code_keys
 from medcoder.kg.build.numbering import ABSENT, ConceptIds, Names
 from medcoder.kg.build.spill import Spill
-from medcoder.kg.codes import SEPARATOR, code_key, vocabulary_key
+from medcoder.kg.keys import SEPARATOR, code_key, vocabulary_key
 from medcoder.arrays import Array
 
 DIRECT = "xrefs"

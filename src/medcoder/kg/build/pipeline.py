@@ -12,19 +12,17 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from medcoder.progress import Progress
 from medcoder.errors import InputError, MedcoderError
-from medcoder.kg.build.code_keys import large_strings
 from medcoder.kg.build.edges import Edges, write_edges
 from medcoder.kg.build.numbering import ABSENT, ConceptIds, Names
 from medcoder.kg.build.merge import Merge, lines, merge_concepts
 from medcoder.kg.build.spill import TERM_ROWS, XREF_ROWS, Grouped, SortedRuns, Spill
-from medcoder.kg.build.terms import LAST_ORDINAL, flag_bits, write_terms, write_types, write_xrefs
+from medcoder.kg.build.terms import LAST_ORDINAL, flag_bits, large_strings, write_terms, write_types, write_xrefs
 from medcoder.arrays import Array, ArrayWriter, raw_strings
 from medcoder.kg.keys import concept_bits, hash_strings, make_keys
 from medcoder.kg.columns import LINE
 from medcoder.prefetch import prefetch
-from medcoder.types import CONCEPT_FLAGS, Part, Source, Tally, Vocabulary
+from medcoder.types import CONCEPT_FLAGS, Part, Progress, Source, Tally, Vocabulary
 
 
 

@@ -3,24 +3,48 @@
 Nothing is downloaded, and neither package is imported: only their data files are read. Semantic
 types are the branches of HPO (the children of "Phenotypic abnormality" and the other children of
 the root; a concept may be in several) and the chapters of ICD-10-CM.
+
+ICD-10-CM is read from its tabular list (XML) and its list of codes.
+Chapters, blocks, categories and codes are concepts, each below the one that holds it. The names
+of a code are its description and its inclusion terms. "Includes" notes are left out: beside
+other names they hold parts, causes and vehicles. So are the inclusion terms that tell how to
+code, or that point at other codes ("Conditions in A15-A19"), since they name nothing.
+
+A code may take a 7th character from a table at or above it ("A": initial encounter); the tabular
+list does not spell these out, the list of codes says which exist. They are flagged "extension".
 """
 
 from __future__ import annotations
 
+import re
+import xml.etree.ElementTree as ET
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
+from typing import IO
 
 import pyarrow as pa
 
-from medcoder.errors import MissingExtra
-from medcoder.kg.sources.icd10cm import Icd10cmSource
+from medcoder.errors import InputError, MissingExtra
 from medcoder.kg.sources.obo import OboSource, to_table
-from medcoder.types import Part, ReadOptions, Tally, Vocabulary
+from medcoder.types import SCHEMAS, Count, Part, ReadOptions, Tally, Vocabulary
 
 ROOT, PHENOTYPE = "HP:0000001", "HP:0000118"
+
+NAME = "ICD10CM"
+TITLE = "International Classification of Diseases, 10th Revision, Clinical Modification"
+_MONTHS = "January February March April May June July August September October November December"
+
+_RANGE = re.compile(r"\s*\([A-Z][0-9A-Z]{2}(?:-[A-Z][0-9A-Z]{2})?\)$")
+_NOTE = re.compile(
+    r":$"  # the heading of a list
+    r"|\b(?:in|to|under|[Cc]ategories) [A-Z][0-9][0-9A-Z]\b"  # other codes
+    r"|\b[Cc](?:odes?|ategory) (?:also|are|identify|if|is|to)\b"  # how to code
+    r"|^(?:The selection of|Screening is)\b"
+)
 
 
 class OpenSource:
@@ -85,3 +109,176 @@ def _data(package: str, pattern: str) -> Path:
         f"the embedded terminology needs {pattern} of the package {package}, which is not there. "
         "Reinstall medcoder with its dependencies: pip install --force-reinstall medcoder"
     )
+
+
+@dataclass(slots=True)
+class _Code:
+    """One chapter, block, category or code."""
+
+    code: str
+    name: str
+    parent: str  # none above a chapter
+    chapter: str
+    inclusions: list[str] = field(default_factory=list)
+    coding_notes: int = 0  # inclusion terms that name nothing
+    includes_notes: int = 0
+    extension: bool = False
+
+
+class Icd10cmSource:
+    """The tabular list and the list of codes of one release."""
+
+    name = "icd10cm"
+
+    def __init__(self, tabular: Path, codes: Path, options: ReadOptions) -> None:
+        self._tabular = tabular
+        self._codes = codes
+        self._options = options
+        self._done = 0
+        self._edges: tuple[Count, list[pa.Table]] | None = None
+
+    def size(self) -> int:
+        return self._tabular.stat().st_size
+
+    def done(self) -> int:
+        return self._done
+
+    def vocabularies(self) -> Iterable[Vocabulary]:
+        if self._wanted:
+            yield Vocabulary(NAME, _release(self._tabular), TITLE)
+
+    def concepts(self, tally: Tally) -> Iterator[tuple[Part, pa.Table]]:
+        edges, tables = Count(), list[pa.Table]()
+        for chapter in self._chapters():
+            rows = self._rows(chapter, tally, edges)
+            tables.append(to_table("edges", rows.pop("edges")))
+            yield from ((part, to_table(part, rows[part])) for part in rows)
+        self._edges = edges, tables
+
+    def edges(self, tally: Tally) -> Iterator[pa.Table]:
+        if self._edges is None:
+            for _ in self.concepts(Tally()):
+                pass
+        count, tables = self._edges or (Count(), [])
+        total = tally["ICD-10-CM edges"]
+        total.read += count.read
+        total.kept += count.kept
+        total.left_out.update(count.left_out)
+        yield from tables
+
+    @property
+    def _wanted(self) -> bool:
+        return self._options.vocabularies is None or NAME in self._options.vocabularies
+
+    def _chapters(self) -> Iterator[list[_Code]]:
+        valid = frozenset(self._codes.read_text(encoding="utf-8").split())
+        with self._tabular.open("rb") as file:
+            for node in _chapter_nodes(file, self._tabular):
+                yield _walk(node, None, {}, valid)
+                self._done = file.tell()
+                node.clear()
+        self._done = self.size()
+
+    def _rows(
+        self, chapter: list[_Code], tally: Tally, edges: Count
+    ) -> dict[Part, list[tuple[object, ...]]]:
+        codes, terms = tally["ICD-10-CM codes"], tally["ICD-10-CM terms"]
+        languages = self._options.languages
+        reason = "" if languages is None or "en" in languages else "language"
+        rows: dict[Part, list[tuple[object, ...]]] = {part: [] for part in SCHEMAS}
+        for code in chapter:
+            names = 1 + len(code.inclusions)
+            notes = code.coding_notes + code.includes_notes
+            codes.read += 1
+            terms.read += names + notes
+            edges.read += bool(code.parent)
+            if not self._wanted:
+                codes.drop("vocabulary", 1)
+                terms.drop("vocabulary", names + notes)
+                edges.drop("vocabulary", bool(code.parent))
+                continue
+            codes.kept += 1
+            terms.drop("coding note", code.coding_notes)
+            terms.drop("includes note", code.includes_notes)
+            concept = f"{NAME}:{code.code}"
+            rows["types"].append((concept, f"{NAME}:{code.chapter}", chapter[0].name))
+            if code.extension:
+                rows["flags"].append((concept, "extension"))
+            if code.parent:
+                edges.kept += 1
+                rows["edges"].append((concept, "is_a", f"{NAME}:{code.parent}"))
+            if reason:
+                terms.drop(reason, names)
+                continue
+            terms.kept += names
+            kind = "extension" if code.extension else "description"
+            rows["terms"].append((concept, code.name, "en", NAME, code.code, kind, 0))
+            rows["terms"].extend(
+                (concept, term, "en", NAME, code.code, "inclusion", 1) for term in code.inclusions
+            )
+        return rows
+
+
+def _chapter_nodes(file: IO[bytes], path: Path) -> Iterator[ET.Element]:
+    try:
+        for _, node in ET.iterparse(file):
+            if node.tag == "chapter":
+                yield node
+    except ET.ParseError as error:
+        raise InputError(
+            f"not well-formed XML: {error}", file=path, remedy="Reinstall simple-icd-10-cm"
+        ) from error
+
+
+def _walk(
+    node: ET.Element, parent: _Code | None, characters: Mapping[str, str], valid: frozenset[str]
+) -> list[_Code]:
+    """A node of the tabular list and all below it, with 7th characters added to its leaves."""
+    code = node.findtext("name") or node.attrib["id"]
+    name = _words(node.find("desc"))
+    if node.tag != "diag":
+        name = _RANGE.sub("", name)
+    if node.tag == "section" and "-" not in code:
+        # A block of one category has the category's code; "B99-B99" tells them apart.
+        code = f"{code}-{code}"
+    found = _Code(code, name, parent.code if parent else "", parent.chapter if parent else code)
+    below = []
+    for child in node:
+        if child.tag in ("section", "diag"):
+            below.append(child)
+        elif child.tag == "inclusionTerm":
+            terms = [_words(note) for note in child]
+            found.inclusions += [term for term in terms if not _NOTE.search(term)]
+            found.coding_notes += len(terms)
+        elif child.tag == "includes":
+            found.includes_notes += len(child)
+        elif child.tag == "sevenChrDef":
+            characters = {item.attrib["char"]: _words(item) for item in child.iter("extension")}
+    found.coding_notes -= len(found.inclusions)
+    if not below:
+        return [found, *_extensions(found, characters, valid)]
+    codes = [found]
+    for child in below:
+        codes += _walk(child, found, characters, valid)
+    return codes
+
+
+def _extensions(
+    leaf: _Code, characters: Mapping[str, str], valid: frozenset[str]
+) -> Iterator[_Code]:
+    stem = f"{leaf.code[4:]:X<3}"  # "X" holds the place of characters that the code has not
+    for character, meaning in characters.items():
+        code = f"{leaf.code[:3]}.{stem}{character}"
+        if code.replace(".", "") in valid:
+            name = f"{leaf.name}, {meaning}"
+            yield _Code(code, name, leaf.code, leaf.chapter, extension=True)
+
+
+def _words(node: ET.Element | None) -> str:
+    return " ".join((node.text or "").split()) if node is not None else ""
+
+
+def _release(path: Path) -> str:
+    """Date in the file's name: 2026-04-01 of icd10c-tabular-April-1-2026.xml."""
+    month, day, year = path.stem.split("-")[-3:]
+    return f"{year}-{_MONTHS.split().index(month) + 1:02}-{int(day):02}"

@@ -37,9 +37,8 @@ from medcoder.mapping.formats.systems import (
 )
 from medcoder.mapping.project import Project
 from medcoder.mapping.project.records import TermMapping
-from medcoder.progress import Progress
 from medcoder.text import clean
-from medcoder.types import Code
+from medcoder.types import Code, Progress
 
 
 def export(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from medcoder.errors import InputError
-from medcoder.kg.codes import code_key
+from medcoder.kg.keys import code_key
 from medcoder.mapping.formats.notes import asked, many
 from medcoder.mapping.project.records import Decision, Equivalence, Target, TermMapping
 from medcoder.tables import text

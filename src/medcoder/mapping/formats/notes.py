@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 from medcoder.mapping.project import Project
 from medcoder.mapping.project.records import TermMapping
-from medcoder.progress import Progress
 from medcoder.tables.write import Guard
 from medcoder.text import clean
+from medcoder.types import Progress
 
 HISTORY = "the history of decisions is in the project only"
 _STEP = 1000  # mappings between two reports

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from medcoder.errors import InputError, UsageError
 from medcoder.files import replacing
-from medcoder.kg.codes import SEPARATOR, code_key, vocabulary_key
+from medcoder.kg.keys import SEPARATOR, code_key, vocabulary_key
 from medcoder.mapping.formats import Format
 from medcoder.mapping.formats.notes import (
     Cells,
@@ -24,9 +24,8 @@ from medcoder.mapping.formats.notes import (
 from medcoder.mapping.formats.systems import system_of
 from medcoder.mapping.project import Project
 from medcoder.mapping.project.records import Target
-from medcoder.progress import Progress
 from medcoder.tables.write import TextWriter
-from medcoder.types import Code
+from medcoder.types import Code, Progress
 
 OMOP = "OMOP"
 _COLUMNS = [

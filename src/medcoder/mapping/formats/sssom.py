@@ -55,10 +55,9 @@ from medcoder.mapping.formats.systems import (
 )
 from medcoder.mapping.project import Project
 from medcoder.mapping.project.records import TermMapping
-from medcoder.progress import Progress
 from medcoder.tables.text import read_text
 from medcoder.tables.write import TextWriter, plain
-from medcoder.types import Code, Match
+from medcoder.types import Code, Match, Progress
 
 COLUMNS = (
     "subject_id",

@@ -12,7 +12,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import quote
 
-from medcoder.kg.codes import vocabulary_key
+from medcoder.kg.keys import vocabulary_key
 from medcoder.mapping.project.records import Equivalence, Target
 from medcoder.types import Code
 

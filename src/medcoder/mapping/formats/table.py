@@ -13,8 +13,8 @@ from medcoder.mapping.formats import Format
 from medcoder.mapping.formats.notes import HISTORY, Cells, many, rows
 from medcoder.mapping.project import Project
 from medcoder.mapping.project.records import TermMapping
-from medcoder.progress import Progress
 from medcoder.tables.write import TextWriter
+from medcoder.types import Progress
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -36,10 +36,9 @@ from medcoder.mapping.formats.omop import NONE, Concepts, concepts_for, find_ids
 from medcoder.mapping.formats.systems import EQUIVALENCE_WORDS, from_usagi
 from medcoder.mapping.project import Project
 from medcoder.mapping.project.records import Target, TermMapping
-from medcoder.progress import Progress
 from medcoder.tables.text import read_text
 from medcoder.tables.write import plain
-from medcoder.types import Code
+from medcoder.types import Code, Progress
 
 SOURCE = ("sourceCode", "sourceName", "sourceFrequency", "sourceAutoAssignedConceptIds")
 ADD_INFO = "ADD_INFO:"

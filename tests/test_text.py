@@ -3,6 +3,7 @@
 import unicodedata
 from pathlib import Path
 
+import polars as pl
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from medcoder.text import (
     check_fold,
     clean,
     fold,
+    fold_series,
     language_in,
     language_tag,
 )
@@ -184,3 +186,10 @@ def test_a_directory_of_another_fold_says_how_to_build_it_again():
     assert (caught.value.where, caught.value.values) == ("x.kg", "fold 7, not 1")
     assert "Build it again with: medcoder kg build" in str(caught.value)
     assert "(medcoder 9)" in str(caught.value)
+
+
+@given(st.lists(texts | st.text(st.characters(codec="ascii"), max_size=8)))
+@example(["'", "a_b", "A'B`c", "\x00", "--", "", "\x1f", "a ' b", "É", "K"])
+def test_a_folded_column_is_its_folded_rows(column):
+    series = pl.Series("term", column, dtype=pl.String)
+    assert fold_series(series).to_list() == [fold(text) for text in column]

@@ -6,9 +6,12 @@ import re
 import unicodedata
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medcoder.errors import ArtefactError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 # Raise it when `fold` gives another key for any string: graphs and indexes keep the version that
 # their keys were made with, and are built again when it is not this one.
@@ -73,6 +76,26 @@ def fold(text: str) -> str:
                 break
             bare = barer
     return " ".join(bare.split()) or clean(plain)
+
+
+def fold_series(texts: pl.Series) -> pl.Series:
+    """`fold` of a column: in polars where all is ASCII, in Python elsewhere."""
+    bare = (
+        texts.str.to_lowercase()
+        .str.replace_all(r"['`]", "")
+        .str.replace_all(r"[^a-z0-9+%<>=&]+", " ")
+        .str.strip_chars(" ")
+    )
+    rest = (~(is_ascii(texts) & (bare != ""))).arg_true()
+    if len(rest) == 0:
+        return bare
+    # polars itself is not imported here: a graph is read where it is not installed.
+    folded = type(texts)([fold(text) for text in texts.gather(rest)], dtype=texts.dtype)
+    return bare.scatter(rest, folded)
+
+
+def is_ascii(texts: pl.Series) -> pl.Series:
+    return texts.str.len_bytes() == texts.str.len_chars()
 
 
 def check_fold(meta: Mapping[str, Any], path: Path, *, command: str) -> None:
