@@ -28,9 +28,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, normalize
 
-from medcoder.model.encoder import TransformerEncoder
+from medcoder.model.encoder import TransformerEncoder, save_encoder
 from medcoder.model.packed import Packed, first_tokens, mean_tokens, pack
-from medcoder.model.save import save_encoder
 
 SIZES = 3072, 2048, 512  # texts a step: terms, English ones, and those whose first token counts
 TEMPERATURE = 0.05

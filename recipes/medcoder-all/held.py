@@ -19,7 +19,7 @@ import polars as pl
 from ask import english_names, preferred
 
 from medcoder.encode import exported
-from medcoder.model.load import load_encoder
+from medcoder.model import load_encoder
 from medcoder.text import fold
 from medcoder.train.processes import device
 from tables import read

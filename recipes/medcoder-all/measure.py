@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 
 from medcoder.encode import exported
-from medcoder.model.load import load_encoder
+from medcoder.model import load_encoder
 from medcoder.text import fold
 from medcoder.train.processes import device
 from tables import read

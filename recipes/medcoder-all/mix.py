@@ -16,8 +16,7 @@ import torch
 from transformers import AutoTokenizer
 from vocabulary import parts
 
-from medcoder.model.encoder import TransformerEncoder
-from medcoder.model.save import save_encoder
+from medcoder.model.encoder import TransformerEncoder, save_encoder
 
 TRAINED = 0.8
 PIECES = "embeddings.word_embeddings.weight"

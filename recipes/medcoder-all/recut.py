@@ -37,8 +37,7 @@ from tokenizers import Tokenizer
 from vocabulary import ENGLISH_WORDS, in_order
 from wordfreq import top_n_list, zipf_frequency
 
-from medcoder.model.encoder import TransformerEncoder
-from medcoder.model.save import save_encoder
+from medcoder.model.encoder import TransformerEncoder, save_encoder
 
 # Frequencies are those of wordfreq, the logarithm of a count in 10^9 words.
 RARE = 2.5  # below it, an English word may be cut otherwise than before

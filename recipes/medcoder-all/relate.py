@@ -31,10 +31,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
 from medcoder import KG
-from medcoder.model.encoder import TransformerEncoder
+from medcoder.model.encoder import TransformerEncoder, save_encoder
 from medcoder.model.losses.info_nce import info_nce
 from medcoder.model.packed import Packed, first_tokens, mean_tokens, pack
-from medcoder.model.save import save_encoder
 from medcoder.train.config import load as load_config
 from medcoder.train.extra import Extra, read_extra
 from medcoder.train.sampler import TripletSampler

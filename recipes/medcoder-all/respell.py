@@ -33,8 +33,7 @@ import torch
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 from vocabulary import ENGLISH_WORDS, EXTRA_REPEATS, SPECIAL, in_order
 
-from medcoder.model.encoder import TransformerEncoder
-from medcoder.model.save import save_encoder
+from medcoder.model.encoder import TransformerEncoder, save_encoder
 from tables import read
 
 MARKER = "\u2e80"  # no text has it

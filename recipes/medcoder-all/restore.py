@@ -20,8 +20,7 @@ import torch
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from medcoder.encode.weights import load_weights
-from medcoder.model.encoder import TransformerEncoder
-from medcoder.model.save import save_encoder
+from medcoder.model.encoder import TransformerEncoder, save_encoder
 
 PREFIX = "model."
 SPECIAL = {

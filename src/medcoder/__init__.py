@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from medcoder.kg.build import build_kg as build_kg
     from medcoder.kg.sources import open_source as open_source
     from medcoder.mapping import map_table as map_table
-    from medcoder.model.load import load_encoder as load_encoder
+    from medcoder.model import load_encoder as load_encoder
     from medcoder.normalize import Normalizer as Normalizer
 
 # Imported when first used, so that each part needs only its own dependencies.
@@ -21,7 +21,7 @@ _HOMES = {
     "Normalizer": "medcoder.normalize",
     "build_kg": "medcoder.kg.build",
     "bundled_kg": "medcoder.bundled.graph",
-    "load_encoder": "medcoder.model.load",
+    "load_encoder": "medcoder.model",
     "map_table": "medcoder.mapping",
     "open_source": "medcoder.kg.sources",
 }

@@ -27,10 +27,9 @@ from medcoder.encode.onnx import OnnxEncoder
 from medcoder.encode.weights import dequantise, load_weights, quantise, save_weights
 from medcoder.errors import ArtefactError, DiskFull, MissingExtra, UsageError
 from medcoder.model import export as exporting
-from medcoder.model.encoder import TransformerEncoder
+from medcoder.model import load_encoder
+from medcoder.model.encoder import TransformerEncoder, save_encoder
 from medcoder.model.export import agreement, export
-from medcoder.model.load import load_encoder
-from medcoder.model.save import save_encoder
 from support import tiny
 
 LENGTH = 16

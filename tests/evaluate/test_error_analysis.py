@@ -14,9 +14,8 @@ from medcoder.evaluate.error_analysis import (
     sign_test,
     to_jsonl,
 )
-from medcoder.evaluate.protocols import Prediction
 from medcoder.evaluate.report import FORMATS, write
-from medcoder.evaluate.results import right_at
+from medcoder.evaluate.results import Prediction, right_at
 
 
 def made(query, gold, *answers, split="test", language="en", seen=False):

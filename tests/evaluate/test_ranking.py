@@ -7,7 +7,6 @@ import pytest
 from scipy import sparse
 
 from medcoder.evaluate import ranking
-from medcoder.evaluate.protocols import Ranked, Vectors
 from medcoder.evaluate.ranking import (
     Dictionary,
     distinct_texts,
@@ -17,6 +16,7 @@ from medcoder.evaluate.ranking import (
     rank,
     ranks_of_gold,
 )
+from medcoder.evaluate.results import Ranked, Vectors
 
 
 class Letters:

@@ -16,9 +16,8 @@ from transformers import AutoModel, AutoTokenizer
 
 from medcoder.errors import ArtefactError, UsageError
 from medcoder.model import encoder as encoder_module
-from medcoder.model.encoder import TransformerEncoder
+from medcoder.model.encoder import TransformerEncoder, save_encoder
 from medcoder.model.packed import pack
-from medcoder.model.save import save_encoder
 from support import tiny
 
 TEXTS = [

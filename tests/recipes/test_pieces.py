@@ -13,8 +13,7 @@ import pytest
 import torch
 from tokenizers import normalizers
 
-from medcoder.model.encoder import TransformerEncoder
-from medcoder.model.save import save_encoder
+from medcoder.model.encoder import TransformerEncoder, save_encoder
 from support import tiny
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "medcoder-all"

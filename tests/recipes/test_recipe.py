@@ -18,8 +18,7 @@ from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerFast
 
 from medcoder import KG
 from medcoder.encode.onnx import OnnxEncoder
-from medcoder.model.encoder import TransformerEncoder
-from medcoder.model.save import save_encoder
+from medcoder.model.encoder import TransformerEncoder, save_encoder
 from medcoder.normalize.build import read_calibration
 from medcoder.train.config import load
 from medcoder.train.session import open_run

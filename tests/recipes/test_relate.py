@@ -14,8 +14,7 @@ import torch
 from medcoder import KG
 from medcoder.kg.build import build_kg
 from medcoder.kg.sources import open_source
-from medcoder.model.encoder import TransformerEncoder
-from medcoder.model.save import save_encoder
+from medcoder.model.encoder import TransformerEncoder, save_encoder
 from support import tiny
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "medcoder-all"

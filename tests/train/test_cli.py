@@ -13,9 +13,9 @@ import pytest
 
 from medcoder.model.encoder import TransformerEncoder
 from medcoder.train.__main__ import main
+from medcoder.train.extra import read_queries
 from medcoder.train.log import Log
-from medcoder.train.nearest import accuracy, hard_negatives, read_queries
-from medcoder.train.session import open_run, speaking
+from medcoder.train.session import accuracy, hard_negatives, open_run, speaking
 from support.terminal import as_json, medcoder
 from support.training import SETTINGS, make_graph, make_model, metrics, settings
 

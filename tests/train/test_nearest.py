@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from medcoder.errors import InputError
-from medcoder.train import nearest
-from medcoder.train.extra import Extra
-from medcoder.train.nearest import accuracy, hard_negatives, read_queries
+from medcoder.train import session as nearest
+from medcoder.train.extra import Extra, read_queries
+from medcoder.train.session import accuracy, hard_negatives
 from support import naive
 from support.training import CONCEPTS, graph_rows, make_encoder, make_graph
 

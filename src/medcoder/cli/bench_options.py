@@ -15,7 +15,7 @@ from medcoder.cli.options import user_path
 from medcoder.errors import UsageError
 
 if TYPE_CHECKING:
-    from medcoder.evaluate.protocols import Embedding, Linker
+    from medcoder.evaluate.results import Embedding, Linker
     from medcoder.types import Progress
 
 SPECS = """

@@ -68,7 +68,7 @@ def open_encoder(model: str | None) -> Encoder:
     """An encoder by the name or the folder of its model; without one, the bundled one."""
     from medcoder.bundled.models import bundled_model
     from medcoder.encode import exported
-    from medcoder.model.load import load_encoder
+    from medcoder.model import load_encoder
 
     folder = bundled_model() if model is None else user_path(Path(model))
     if exported(folder) is None:

@@ -6,7 +6,7 @@ from medcoder.evaluate.bench_runs import Outcome, Seen, choose_benches, describe
 from medcoder.evaluate.benches import BENCHES
 from medcoder.evaluate.benches.task import Bench, Card, Metric, Needed
 from medcoder.evaluate.embeddings import EMBEDDINGS
-from medcoder.evaluate.protocols import (
+from medcoder.evaluate.results import (
     Context,
     Embedding,
     Figure,
@@ -14,9 +14,11 @@ from medcoder.evaluate.protocols import (
     Prediction,
     Ranked,
     Result,
+    Score,
     Vectors,
+    add_scores,
+    read_scores,
 )
-from medcoder.evaluate.results import Score, add_scores, read_scores
 
 __all__ = [
     "BENCHES",

@@ -16,9 +16,12 @@ from medcoder.artefact import META
 from medcoder.errors import InputError, MedcoderError, UsageError
 from medcoder.evaluate.benches import BENCHES
 from medcoder.evaluate.benches.task import Bench, sha256
-from medcoder.evaluate.protocols import Context, Embedding, Linker, Result
 from medcoder.evaluate.results import (
     NAME,
+    Context,
+    Embedding,
+    Linker,
+    Result,
     Score,
     add_scores,
     predictions_file,

@@ -8,9 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from medcoder.errors import InputError, MissingExtra
-from medcoder.evaluate.protocols import Prediction
 from medcoder.evaluate.report.table import Cell, Column, Row, Table
-from medcoder.evaluate.results import read_predictions, right_at
+from medcoder.evaluate.results import Prediction, read_predictions, right_at
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from medcoder.evaluate.protocols import (
+from medcoder.evaluate.results import (
     Embedding,
     Floats,
     Linker,

@@ -28,7 +28,7 @@ from medcoder.evaluate.embeddings.contextual import (
     pack_terms,
 )
 from medcoder.evaluate.embeddings.static import Bags
-from medcoder.evaluate.protocols import Embedding, Mask, Rows
+from medcoder.evaluate.results import Embedding, Mask, Rows
 from medcoder.model.encoder import TransformerEncoder
 from medcoder.types import Progress
 

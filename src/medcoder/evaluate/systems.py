@@ -24,7 +24,7 @@ import numpy as np
 from medcoder.artefact import META
 from medcoder.errors import UsageError
 from medcoder.evaluate import embeddings
-from medcoder.evaluate.protocols import Embedding, Kind, Linker, Ranked
+from medcoder.evaluate.results import Embedding, Kind, Linker, Ranked
 from medcoder.kg import KG
 from medcoder.types import Answer, Encoder, Progress
 

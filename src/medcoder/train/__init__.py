@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 OBJECTIVE_TERMS = Registry(
     "term of the objective",
     {
-        "synonyms": "medcoder.train.objective.contrastive:Synonyms",
-        "relations": "medcoder.train.objective.contrastive:Relations",
+        "synonyms": "medcoder.train.objective:Synonyms",
+        "relations": "medcoder.train.objective:Relations",
         "teacher": "medcoder.train.objective.teacher:TeacherTerm",
         "names": "medcoder.train.objective.names:Names",
         "hold": "medcoder.train.objective.hold:Hold",

@@ -56,6 +56,14 @@ def read_extra(path: Path, kg: KG, *, text: str = "term") -> Extra:
     return extra
 
 
+def read_queries(path: Path, kg: KG) -> Extra:
+    """A table with the columns query and concept, and maybe weight, .csv or .tsv."""
+    queries = read_extra(path, kg, text="query")
+    if not any(queries.weights):
+        raise InputError("has no queries", file=path, remedy="Add rows below the header")
+    return queries
+
+
 def read_texts(path: Path) -> tuple[list[str], Array]:
     """Texts and shares of a table with the column text, and maybe share, .csv or .tsv."""
     texts, shares = [], []

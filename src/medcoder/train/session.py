@@ -13,19 +13,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from medcoder.errors import ArtefactError, InputError, UsageError
 from medcoder.kg import KG
 from medcoder.model.encoder import TransformerEncoder
 from medcoder.model.lazy_table import LazyTable
-from medcoder.text import language_in, language_tag
+from medcoder.text import fold, language_in, language_tag
 from medcoder.train.config import TrainConfig
-from medcoder.train.extra import Extra, read_extra
+from medcoder.train.extra import Extra, read_extra, read_queries
 from medcoder.train.log import all_steps
-from medcoder.train.loop import train
-from medcoder.train.nearest import accuracy, hard_negatives, read_queries
+from medcoder.train.loop import Evaluate, Neighbours, train
 from medcoder.train.objective import Objective, Sources
 from medcoder.train.objective.teacher import Teacher, open_teacher
 from medcoder.train.processes import device, join, wait
@@ -37,6 +38,9 @@ from medcoder.types import Progress
 
 Array = npt.NDArray[Any]
 _MEASURED = 3  # updates of a plan
+_NEAR = 8  # concepts that are kept as near to each
+_NAMES = 1 << 16  # names encoded at a time
+_SCORES = 1 << 28  # similarities held at a time: a gigabyte
 MOST_UNKNOWN = 0.05  # share of unknown tokens that a language may have
 
 
@@ -221,6 +225,68 @@ def plan(run: Run) -> dict[str, float | str]:
         "seconds_a_step": seconds / measured,
         "hours": seconds / measured * total / 3600,
     }
+
+
+# Exact search over preferred names by the model of the moment: a score, and hard negatives
+
+
+def accuracy(kg: KG, queries: Extra, doing: Progress | None = None) -> Evaluate:
+    """The share of queries, by weight, whose nearest preferred name is that of their concept."""
+    meant = [fold(kg.terms.preferred(concept)) for concept in queries.concepts]
+
+    def evaluate(encoder: TransformerEncoder) -> dict[str, float]:
+        names = _encode_names(kg, encoder, doing)
+        asked = torch.from_numpy(encoder.encode(queries.texts)).to(names.device)
+        found: list[int] = []
+        rows = _rows(names)
+        for start in range(0, len(asked), rows):
+            found += (asked[start : start + rows] @ names.T).argmax(1).tolist()
+        # By name: nobody can tell two concepts of one name apart.
+        right = [
+            fold(kg.terms.preferred(concept)) == name
+            for concept, name in zip(found, meant, strict=True)
+        ]
+        return {"score": float(np.average(right, weights=queries.weights))}
+
+    return evaluate
+
+
+def hard_negatives(kg: KG, doing: Progress | None = None) -> Neighbours:
+    """The concepts with the nearest preferred names, for each."""
+
+    def neighbours(encoder: TransformerEncoder) -> npt.NDArray[np.int64]:
+        names = _encode_names(kg, encoder, doing)
+        count = min(_NEAR, max(len(kg) - 1, 1))
+        found = np.empty((len(kg), count), np.int64)
+        rows = _rows(names)
+        for start in range(0, len(kg), rows):
+            scores = names[start : start + rows] @ names.T  # (rows, concepts)
+            scores.diagonal(start).fill_(-torch.inf)  # a concept is not near itself
+            stop = start + len(scores)
+            found[start:stop] = scores.topk(count).indices.cpu().numpy()
+            if doing:
+                doing("finding hard negatives", stop, len(kg))
+        return found
+
+    return neighbours
+
+
+def _encode_names(kg: KG, encoder: TransformerEncoder, doing: Progress | None) -> Tensor:
+    """Unit vectors (concepts, l) of the preferred names, on the encoder's device."""
+    device = next(encoder.parameters()).device
+    vectors = torch.empty(len(kg), encoder.width, device=device)
+    for start in range(0, len(kg), _NAMES):
+        stop = min(start + _NAMES, len(kg))
+        names = [kg.terms.preferred(concept) for concept in range(start, stop)]
+        vectors[start:stop] = torch.from_numpy(encoder.encode(names))
+        if doing:
+            doing("encoding names", stop, len(kg))
+    return vectors
+
+
+def _rows(names: Tensor) -> int:
+    """How many rows of similarities to all names are made at a time."""
+    return max(_SCORES // len(names), 1)
 
 
 __all__ = ["Run", "check_unknown", "open_run", "plan", "speaking"]

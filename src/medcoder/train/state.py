@@ -24,9 +24,8 @@ from medcoder.artefact import create, open_artefact
 from medcoder.errors import ArtefactError
 from medcoder.kg import KG
 from medcoder.model import RELATIONS
-from medcoder.model.encoder import TransformerEncoder
+from medcoder.model.encoder import TransformerEncoder, save_encoder
 from medcoder.model.lazy_table import LazyTable
-from medcoder.model.save import save_encoder
 from medcoder.train.config import TrainConfig, load, to_toml
 from medcoder.train.tokens import TokenStore
 

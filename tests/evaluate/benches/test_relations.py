@@ -5,8 +5,7 @@ import pytest
 
 from medcoder.evaluate import Context
 from medcoder.evaluate.embeddings import load
-from medcoder.model.encoder import TransformerEncoder
-from medcoder.model.save import save_encoder
+from medcoder.model.encoder import TransformerEncoder, save_encoder
 from support import tiny
 from support.evaluated import ANY, Letters, bench, values, write_table
 

@@ -10,8 +10,7 @@ from sentence_transformers import SentenceTransformer
 from medcoder.evaluate.embeddings import contextual as contextual_module
 from medcoder.evaluate.embeddings import load
 from medcoder.evaluate.embeddings.contextual import ContextualEmbedding
-from medcoder.model.encoder import TransformerEncoder
-from medcoder.model.save import save_encoder
+from medcoder.model.encoder import TransformerEncoder, save_encoder
 from support import tiny
 
 TEXTS = ["heart attack", "", "type diabetes with a long name " * 5, "headaches", "heart attack"]

@@ -8,7 +8,7 @@ import pytest
 from medcoder.errors import ArtefactError, UnknownName, UsageError
 from medcoder.evaluate import EMBEDDINGS
 from medcoder.evaluate.embeddings import Spec, load, parse
-from medcoder.model.load import load_encoder
+from medcoder.model import load_encoder
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,7 @@ from medcoder.evaluate.plots.charts import (
     risks,
     wilson,
 )
-from medcoder.evaluate.protocols import Prediction
-from medcoder.evaluate.results import write_predictions
+from medcoder.evaluate.results import Prediction, write_predictions
 from support.evaluated import said, score
 
 

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from medcoder.evaluate.plots.style import COLOURS, MARKERS, new_figure, save
+from medcoder.evaluate.plots.charts import COLOURS, MARKERS, new_figure, save
 
 
 def test_shapes_differ_without_colour_and_neighbouring_colours_in_grey():

@@ -9,7 +9,7 @@ from medcoder.errors import UsageError
 from medcoder.evaluate.plots import tsne_concepts, tsne_terms
 from medcoder.evaluate.plots.tsne import dense, flattened
 from medcoder.evaluate.plots.tsne_sample import sample_concepts, sample_terms
-from medcoder.evaluate.protocols import Vectors
+from medcoder.evaluate.results import Vectors
 from medcoder.kg import KG
 from medcoder.kg.build import build_kg
 from medcoder.types import Vocabulary

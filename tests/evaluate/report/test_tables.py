@@ -2,9 +2,9 @@
 
 import pytest
 
-from medcoder.evaluate.protocols import Prediction
 from medcoder.evaluate.report import quoted, report, tables
 from medcoder.evaluate.report.table import Cell, Column, Row, Table, transposed
+from medcoder.evaluate.results import Prediction
 from support.evaluated import score
 
 

@@ -7,8 +7,8 @@ from medcoder.registry import Registry
 BENCHES = Registry(
     "bench",
     {
-        "cadec": "medcoder.evaluate.benches.folds:CADEC",
-        "psytar": "medcoder.evaluate.benches.folds:PSYTAR",
+        "cadec": "medcoder.evaluate.benches.corpora:CADEC",
+        "psytar": "medcoder.evaluate.benches.corpora:PSYTAR",
         "mantra": "medcoder.evaluate.benches.mantra:MANTRA",
         "mantra_open": "medcoder.evaluate.benches.mantra:MANTRA_OPEN",
         "mcsm": "medcoder.evaluate.benches.mcsm:MCSM",
@@ -20,8 +20,8 @@ BENCHES = Registry(
         "umnsrs-rel": "medcoder.evaluate.benches.similarity:UMNSRS_REL",
         "ehr-rela": "medcoder.evaluate.benches.similarity:EHR_RELA",
         "pairs": "medcoder.evaluate.benches.similarity:PAIRS",
-        "ncbi": "medcoder.evaluate.benches.biosyn:NCBI",
-        "bc5cdr": "medcoder.evaluate.benches.biosyn:BC5CDR",
+        "ncbi": "medcoder.evaluate.benches.corpora:NCBI",
+        "bc5cdr": "medcoder.evaluate.benches.corpora:BC5CDR",
         "hpo_gsc": "medcoder.evaluate.benches.linking:HPO_GSC",
         "misspelling": "medcoder.evaluate.benches.linking:MISSPELLING",
         "cases": "medcoder.evaluate.benches.cases:CASES",

@@ -25,8 +25,8 @@ from medcoder.evaluate.benches.linking import (
 )
 from medcoder.evaluate.benches.task import Card, Metric, figure, word_figures
 from medcoder.evaluate.metrics import Estimate, hits_at, mean
-from medcoder.evaluate.protocols import Context, Embedding, Figure, Linker, Result
 from medcoder.evaluate.ranking import Dictionary
+from medcoder.evaluate.results import Context, Embedding, Figure, Linker, Result
 
 DORSALGIA = "dorsalgia"
 FOOD = "food poisoning"

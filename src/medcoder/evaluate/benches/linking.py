@@ -21,7 +21,8 @@ from medcoder.evaluate.benches.task import (
     word_figures,
 )
 from medcoder.evaluate.metrics import hits_at, mean
-from medcoder.evaluate.protocols import (
+from medcoder.evaluate.ranking import Dictionary, link, ranks_of_gold
+from medcoder.evaluate.results import (
     Context,
     Embedding,
     Figure,
@@ -32,7 +33,6 @@ from medcoder.evaluate.protocols import (
     Result,
     Rows,
 )
-from medcoder.evaluate.ranking import Dictionary, link, ranks_of_gold
 from medcoder.tables.text import read_columns
 
 QUERIES, DICTIONARY = "queries.tsv", "dictionary.tsv"

@@ -35,8 +35,8 @@ from medcoder.evaluate.benches.linking import (
 )
 from medcoder.evaluate.benches.task import Card, Metric, figure
 from medcoder.evaluate.metrics import mean, precision_recall_f1
-from medcoder.evaluate.protocols import Context, Embedding, Figure, Linker, Result, Rows
 from medcoder.evaluate.ranking import Dictionary
+from medcoder.evaluate.results import Context, Embedding, Figure, Linker, Result, Rows
 from medcoder.tables.text import read_lines
 
 

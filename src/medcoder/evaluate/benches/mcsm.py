@@ -19,8 +19,8 @@ from medcoder.evaluate.benches.task import (
     word_figures,
 )
 from medcoder.evaluate.metrics import mcsm_gains, mean
-from medcoder.evaluate.protocols import Context, Embedding, Figure, Linker, Mask, Result, Rows
 from medcoder.evaluate.ranking import distinct_texts, embed, nearest
+from medcoder.evaluate.results import Context, Embedding, Figure, Linker, Mask, Result, Rows
 from medcoder.tables.text import read_columns
 
 CONCEPTS = "concepts.tsv"

@@ -16,7 +16,7 @@ from medcoder.evaluate.benches.task import (
     word_figures,
 )
 from medcoder.evaluate.metrics import mean
-from medcoder.evaluate.protocols import Context, Embedding, Linker, Prediction, Result
+from medcoder.evaluate.results import Context, Embedding, Linker, Prediction, Result
 from medcoder.tables.text import read_columns
 
 TRAIN, TEST = "train.tsv", "test.tsv"

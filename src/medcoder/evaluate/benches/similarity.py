@@ -19,8 +19,8 @@ from medcoder.evaluate.benches.task import (
     word_figures,
 )
 from medcoder.evaluate.metrics import Reals, spearman
-from medcoder.evaluate.protocols import Context, Embedding, Figure, Linker, Result, Vectors
 from medcoder.evaluate.ranking import distinct_texts, embed
+from medcoder.evaluate.results import Context, Embedding, Figure, Linker, Result, Vectors
 from medcoder.tables.text import read_columns
 
 SPEARMAN = Metric("spearman", unit="")  # by convention times 100

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from medcoder.errors import InputError
 from medcoder.evaluate.metrics import Estimate, mean
-from medcoder.evaluate.protocols import OOV, Context, Embedding, Figure, Linker, Result
+from medcoder.evaluate.results import OOV, Context, Embedding, Figure, Linker, Result
 from medcoder.tables.text import check_columns, read_lines
 
 

@@ -14,16 +14,22 @@ keyword-only arguments are its options, and a line in that table.
 from __future__ import annotations
 
 import inspect
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from medcoder import encode  # whose `exported` a file here would hide
-from medcoder.errors import UsageError
-from medcoder.evaluate.protocols import Embedding
+import numpy as np
+
+from medcoder.artefact import META
+from medcoder.bundled.models import bundled_models
+from medcoder.encode import exported, load_exported
+from medcoder.errors import ArtefactError, UsageError
+from medcoder.evaluate.results import Embedding, Kind, Vectors
 from medcoder.registry import Registry
+from medcoder.types import Encoder
 
 __all__ = ["EMBEDDINGS", "Spec", "check", "load", "parse"]
 
@@ -31,7 +37,7 @@ EMBEDDINGS = Registry(
     "embedding",
     {
         "contextual": "medcoder.evaluate.embeddings.contextual:load",
-        "exported": "medcoder.evaluate.embeddings.exported:load",
+        "exported": "medcoder.evaluate.embeddings:open_exported",
         "word": "medcoder.evaluate.embeddings.static:load_words",
         "concept": "medcoder.evaluate.embeddings.static:load_concepts",
         "lexical": "medcoder.evaluate.embeddings.lexical:load",
@@ -39,6 +45,7 @@ EMBEDDINGS = Registry(
     extras={"contextual": "train", "lexical": "eval"},
 )
 FILES = ("word", "concept")  # kinds whose target is a file
+_ABOUT = ("pooling", "max_length", "weights")  # what the folder says of itself
 _OPTION = re.compile(r",(?=[a-z_]+=)")  # other commas belong to the path or the name
 _TYPES: dict[str, Callable[[str], Any]] = {"max_length": int}  # other options are text
 
@@ -64,7 +71,7 @@ def parse(spec: str) -> Spec:
         if kind not in EMBEDDINGS:
             EMBEDDINGS.load(kind)  # an error that names those that there are
     else:
-        kind, target = "exported" if encode.exported(where) is not None else "contextual", where
+        kind, target = "exported" if exported(where) is not None else "contextual", where
         if Path(target).expanduser().is_file():
             raise UsageError(
                 f"{target} is a file, and a model is a folder. "
@@ -105,3 +112,47 @@ def _value(spec: str, option: str, text: str) -> Any:
         return _TYPES.get(option, str)(text)
     except ValueError:
         raise UsageError(f"{spec!r}: {option} is {text!r}: expected a whole number") from None
+
+
+class ExportedEmbedding:
+    """An exported encoder, whose vectors have length 1 already."""
+
+    kind: Kind = "ours"
+
+    def __init__(self, encoder: Encoder, *, name: str, about: dict[str, Any]) -> None:
+        self.encoder = encoder
+        self.name = name
+        self.settings = {"runtime": "onnxruntime", "dimension": encoder.width, **about}
+
+    @property
+    def fingerprint(self) -> str:
+        return self.encoder.fingerprint
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        ids: Sequence[str] | None = None,
+        corpus: Sequence[str] | None = None,
+    ) -> Vectors:
+        return Vectors(self.encoder.encode(texts), np.ones(len(texts), np.bool_))
+
+
+def open_exported(
+    target: str, *, name: str | None = None, threads: int | None = None
+) -> ExportedEmbedding:
+    """A name of a shipped model, or an exported folder."""
+    place = exported(target)
+    if place is None:
+        known = ", ".join(bundled_models()) or "none"
+        raise ArtefactError(
+            f"{target} is not an exported encoder: it has no {META}. "
+            f"Shipped are: {known}. Make one with medcoder export"
+        )
+    encoder = load_exported(target, threads=threads)
+    meta = json.loads((place / META).read_text(encoding="utf-8"))
+    return ExportedEmbedding(
+        encoder,
+        name=name or Path(target).expanduser().absolute().name,
+        about={key: meta[key] for key in _ABOUT if key in meta},
+    )

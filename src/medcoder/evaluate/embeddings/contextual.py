@@ -29,7 +29,7 @@ from torch import Tensor
 
 from medcoder.errors import ArtefactError, UsageError
 from medcoder.evaluate.embeddings.static import unit
-from medcoder.evaluate.protocols import Floats, Kind, Vectors
+from medcoder.evaluate.results import Floats, Kind, Vectors
 from medcoder.model.encoder import SETTINGS, TransformerEncoder
 from medcoder.model.packed import Packed, pack, unpack
 

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from medcoder.evaluate.protocols import Kind, Vectors
+from medcoder.evaluate.results import Kind, Vectors
 from medcoder.registry import Registry
 from medcoder.text import fold
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from medcoder.errors import UsageError
 from medcoder.evaluate.embeddings.vector_file import VectorFile
-from medcoder.evaluate.protocols import Floats, Kind, Mask, Rows, Vectors
+from medcoder.evaluate.results import Floats, Kind, Mask, Rows, Vectors
 
 # Bags of rows of a table: the words of a name, the ids of a concept
 

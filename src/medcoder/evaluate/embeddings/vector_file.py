@@ -25,7 +25,7 @@ import numpy as np
 
 from medcoder.errors import InputError
 from medcoder.evaluate.benches.task import sha256
-from medcoder.evaluate.protocols import Floats
+from medcoder.evaluate.results import Floats
 
 
 class VectorFile:

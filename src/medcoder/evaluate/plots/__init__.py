@@ -18,8 +18,7 @@ from medcoder.evaluate.benches import BENCHES
 from medcoder.evaluate.benches.task import Card
 from medcoder.evaluate.plots.charts import heat_map, reliability, risk_coverage
 from medcoder.evaluate.plots.tsne import tsne_concepts, tsne_terms
-from medcoder.evaluate.protocols import Embedding, Linker
-from medcoder.evaluate.results import Score, predictions_file, scores_of
+from medcoder.evaluate.results import Embedding, Linker, Score, predictions_file, scores_of
 from medcoder.files import write_json
 from medcoder.kg import KG
 from medcoder.types import Progress

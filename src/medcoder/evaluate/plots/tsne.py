@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from medcoder.errors import MissingExtra, UsageError
 from medcoder.evaluate.metrics import neighbourhood_purity
-from medcoder.evaluate.plots.style import (
+from medcoder.evaluate.plots.charts import (
     COLOURS,
     EDGE,
     LETTERS,
@@ -23,7 +23,7 @@ from medcoder.evaluate.plots.style import (
     short,
 )
 from medcoder.evaluate.plots.tsne_sample import Sample, sample_concepts, sample_terms
-from medcoder.evaluate.protocols import Embedding
+from medcoder.evaluate.results import Embedding
 from medcoder.kg import KG
 from medcoder.types import Progress
 

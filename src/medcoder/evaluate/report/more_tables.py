@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from medcoder.evaluate.protocols import OOV, Prediction
 from medcoder.evaluate.report import quoted
 from medcoder.evaluate.report.table import (
     KINDS,
@@ -22,7 +21,14 @@ from medcoder.evaluate.report.table import (
     transposed,
     words,
 )
-from medcoder.evaluate.results import Score, predictions_file, read_predictions, right_at
+from medcoder.evaluate.results import (
+    OOV,
+    Prediction,
+    Score,
+    predictions_file,
+    read_predictions,
+    right_at,
+)
 
 # Other benches: similarity, dictionaries, whatever else was measured
 

@@ -15,8 +15,8 @@ from torch import Tensor
 from medcoder.encode import exported
 from medcoder.errors import MissingExtra, UsageError
 from medcoder.kg import KG
+from medcoder.model import load_encoder
 from medcoder.model.encoder import TransformerEncoder
-from medcoder.model.load import load_encoder
 from medcoder.text import language_tag
 from medcoder.train.extra import Extra, read_vectors, spoken
 from medcoder.train.objective import Drawn, Embeddings, Labels, Own, Sources, Term
