@@ -3,6 +3,7 @@
 - Pages that live outside `docs/` (the changelog, the model's card) become pages of the site.
 - A link to a file that is no page becomes the path of the file, as code.
 - Marks after the language of a block are for the tests; the name of a file becomes its title.
+- A page that loads something from another server is an error.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,6 +29,9 @@ OUTSIDE = {
 SITE = {(ROOT / path).resolve(): name for name, path in OUTSIDE.items()}
 SITE[ROOT / "README.md"] = "index.md"  # the start page says the same
 FENCE = re.compile(r"^(```+)(\w*)[ ]*(.*)$", re.MULTILINE)
+LOADED = re.compile(
+    r"<(?:script|link|img|iframe|source)\b[^>]*?(?:src|href)=[\"']?(?:https?:)?//[^>]*>"
+)
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
 
@@ -44,6 +49,12 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         FENCE.sub(_titled, part) if part.startswith("```") else _linked(part, source, name)
         for part in parts
     )
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> str:
+    if found := LOADED.search(output):
+        raise PluginError(f"{page.file.src_uri} loads from another server: {found[0]}")
+    return output
 
 
 def _titled(fence: re.Match[str]) -> str:

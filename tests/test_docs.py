@@ -14,6 +14,7 @@ in its folder and with its names. All share one bundled graph and index.
 
 import doctest
 import importlib
+import os
 import re
 import runpy
 import shlex
@@ -27,8 +28,10 @@ import torch
 import typer.main
 from typer.testing import CliRunner
 
+from medcoder.bundled.graph import bundled_kg
 from medcoder.cli import app
 from medcoder.kg.sources.table import FIELDS
+from medcoder.normalize.build import bundled_index
 from medcoder.train.config import load, to_toml
 from medcoder.train.objective import NAMES
 
@@ -100,7 +103,17 @@ def commands(block):
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    return tmp_path_factory.mktemp("home")
+    """A home of its own, for a page adds terms, with the graph and index that all tests share."""
+    base = tmp_path_factory.getbasetemp()
+    # Processes of one run share the folder above theirs: see tests/golden/conftest.py.
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "golden-home"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MEDCODER_HOME", str(shared))
+        built = [bundled_kg(), bundled_index()]
+    home = tmp_path_factory.mktemp("home")
+    for path in built:
+        (home / path.name).symlink_to(path)
+    return home
 
 
 @pytest.fixture
