@@ -63,18 +63,18 @@ def show(
 
     with opened_project(folder) as project:
         if where is not None:
-            found: tuple[TermMapping, ...] = (project.mapping(_where(where)),)
+            mappings: tuple[TermMapping, ...] = (project.mapping(_where(where)),)
         else:
-            found = page(project, status=cast(Any, status), by=cast(Any, by), limit=limit).terms
+            mappings = page(project, status=cast(Any, status), by=cast(Any, by), limit=limit).terms
     if as_json:
-        print_json_lines([mapping.as_dict() for mapping in found])
+        print_json_lines([mapping.as_dict() for mapping in mappings])
     elif where is not None:
-        _show_one(found[0])
+        _show_term(mappings[0])
     else:
         more = listed_columns()
         names = (column.name for column in more)
         table = new_table("row", "text", "status", "concept", "name", "confidence", *names)
-        for mapping in found:
+        for mapping in mappings:
             chosen: Any = mapping.target or next(iter(mapping.candidates), None)
             concept, name = (chosen.concept, chosen.name) if chosen else ("", "")
             add_row(
@@ -82,7 +82,7 @@ def show(
                 f"{mapping.confidence:.2f}", *map(_cell, values(mapping, more)),
             )  # fmt: skip
         out().print(table)
-    if not found:
+    if not mappings:
         raise typer.Exit(NOTHING_FOUND)
 
 
@@ -112,10 +112,10 @@ def decide(
     if (concept is None) != no_match:
         raise UsageError("give either the id of a concept, or --no-match")
     with opened_project(folder) as project:
-        place = _where(where)
-        name, codes = _name_of(project.mapping(place), concept, index)
+        term = _where(where)
+        name, codes = _name_of(project.mapping(term), concept, index)
         made = project.decide(
-            place, concept, who=_who(who), name=name, codes=codes, note=note,
+            term, concept, who=_who(who), name=name, codes=codes, note=note,
             equivalence=cast(Any, equivalence), expected_version=version,
         )  # fmt: skip
     if as_json:
@@ -136,8 +136,8 @@ def undo(
 ) -> None:
     """Go back to before the last decision on a term; without one, before your last decision."""
     with opened_project(folder) as project:
-        place = None if where is None else _where(where)
-        event = project.undo(place, who=_who(who), note=note, expected_version=version)
+        term = None if where is None else _where(where)
+        event = project.undo(term, who=_who(who), note=note, expected_version=version)
     if as_json:
         print_json(asdict(event))
     else:
@@ -173,21 +173,23 @@ def _who(name: str | None) -> str:
     try:
         return name or getpass.getuser()
     except (OSError, KeyError) as error:  # no such user in this container
-        raise UsageError("who decides? Give a name with --who") from error
+        raise UsageError("who decides?", remedy="Give a name with --who") from error
 
 
 def _name_of(
     mapping: TermMapping, concept: str | None, index: Path | None
 ) -> tuple[str, tuple[Code, ...]]:
     """Name and codes of a concept that is no candidate, from the graph of the index."""
-    if concept is None or any(one.concept == concept for one in mapping.candidates):
+    if concept is None or any(match.concept == concept for match in mapping.candidates):
         return "", ()
     from medcoder.cli.terms import graph_of
 
     with open_graph(graph_of(index)) as graph:
         if concept not in graph:
             raise NotFound(
-                f"{concept} is no candidate and not in the graph. Look it up with: medcoder kg find"
+                "the concept is no candidate and not in the graph",
+                values=concept,
+                remedy="Look it up with: medcoder kg find",
             )
         return graph.preferred(concept), tuple(graph.codes_of(concept))
 
@@ -204,7 +206,7 @@ def _stands(event: Event) -> str:
     return f"{target}, flagged" if event.flag else target
 
 
-def _show_one(mapping: TermMapping) -> None:
+def _show_term(mapping: TermMapping) -> None:
     row, made = mapping.row, mapping.decision
     line((row.text, "bold"), f"  row {row.number:,}, {mapping.status}, version {mapping.version}")
     if made is not None:

@@ -97,13 +97,13 @@ def table(
     """
     from medcoder.mapping import map_table
 
-    roles = dict(_role(one) for one in context or [])
+    roles = dict(map(_role, context or []))
     names = name_list("--vocabularies", vocabularies) or []
-    place = user_path(out)
+    folder = user_path(out)
     try:
         with open_index(index) as normalizer, progress_bar() as progress:
             made = map_table(
-                user_path(file), column=column, out=place, normalizer=normalizer, code=code,
+                user_path(file), column=column, out=folder, normalizer=normalizer, code=code,
                 count=count, language=language, context=roles, top=top, vocabularies=names,
                 precision=precision, encoding=encoding, delimiter=delimiter, sheet=sheet,
                 source_vocabulary={
@@ -130,17 +130,17 @@ def refresh(folder: Folder, index: Index = None, as_json: AsJson = False) -> Non
             open_index(index) as normalizer,
             progress_bar() as progress,
         ):
-            found = renew(project, normalizer, progress=progress)
+            outcome = renew(project, normalizer, progress=progress)
             write_results(project, progress=progress)
     except KeyboardInterrupt as error:
         _tell_interrupted(error)
     if as_json:
-        print_json({name: found[name] for name in ("decisions", "flagged")})
+        print_json({name: outcome[name] for name in ("decisions", "flagged")})
         return
-    flagged = {reason: number for reason, number in found["flagged"].items() if number}
+    flagged = {reason: number for reason, number in outcome["flagged"].items() if number}
     why = f" ({', '.join(f'{reason} {number:,}' for reason, number in flagged.items())})"
     line(
-        f"{found['decisions']:,} decisions kept, {sum(flagged.values()):,} of them flagged"
+        f"{outcome['decisions']:,} decisions kept, {sum(flagged.values()):,} of them flagged"
         f"{why if flagged else ''}"
     )
 
@@ -148,7 +148,9 @@ def refresh(folder: Folder, index: Index = None, as_json: AsJson = False) -> Non
 def _role(text: str) -> tuple[str, Any]:
     column, equals, role = text.rpartition("=")
     if not (equals and column and role):
-        raise UsageError(f"--context {text!r}: write COL=ROLE, as in specimen=hint")
+        raise UsageError(
+            "--context is not COL=ROLE", values=repr(text), remedy="Write it as specimen=hint"
+        )
     return column, role
 
 

@@ -62,8 +62,9 @@ def report(folder: Folder, as_json: AsJson = False) -> None:
     with opened_project(folder) as project:
         if not project.meta.get("complete"):
             raise UsageError(
-                f"{project.path.parent} is not mapped to its end. Run the command that made it "
-                "again to go on"
+                "the project is not mapped to its end",
+                where=project.path.parent,
+                remedy="Run the command that made it again to go on",
             )
         with progress_bar() as progress:
             file = write_results(project, progress=progress)
@@ -134,7 +135,7 @@ def _parameters(options: Sequence[Option]) -> list[Any]:
 
     made = [parameter(option) for option in options]
     nothing.__signature__ = Signature(made)  # type: ignore[attr-defined]
-    nothing.__annotations__ = {one.name: one.annotation for one in made}
+    nothing.__annotations__ = {entry.name: entry.annotation for entry in made}
     app = typer.Typer(add_completion=False)
     app.command()(nothing)
     return list(typer.main.get_command(app).params)

@@ -12,7 +12,7 @@ from medcoder import __version__
 from medcoder.errors import ArtefactError, UsageError
 from medcoder.mapping.auto_threshold import auto_threshold
 from medcoder.mapping.lookup import IndexMapper, Mapper, look_up
-from medcoder.mapping.project import Project, place
+from medcoder.mapping.project import Project, project_file
 from medcoder.mapping.project.decisions import now
 from medcoder.mapping.project.records import Role
 from medcoder.mapping.project.rows import Adder, Columns, Settings, differences
@@ -86,11 +86,11 @@ def map_table(
         seconds = time.perf_counter() - start
         timing = {"seconds": seconds, "rows": rows, "strings": strings}
         file = write(project, table, timing=timing, progress=progress)
-    return Mapped(path=place(out), file=file, source=source, table=table)
+    return Mapped(path=project_file(out), file=file, source=source, table=table)
 
 
 def as_mapper(normalizer: Normalizer | Mapper | None) -> Mapper:
-    """A normaliser as mapping sees it; without one, that of the embedded index."""
+    """A normaliser as mapping sees it; by default, that of the embedded index."""
     from medcoder.normalize import Normalizer
 
     if normalizer is None:
@@ -117,7 +117,7 @@ def _begin(
     mapper: Mapper,
     vocabulary: dict[str, str],
 ) -> None:
-    """Say in a new project what it is of; in one that exists, check that it is of the same."""
+    """Say in a new project what it is of; check that an old project is of the same."""
     wanted = {"sha256": table.fingerprint(), **settings.as_meta(), **mapper.describe()}
     with project.transaction():
         known = project.meta

@@ -1,7 +1,7 @@
 """The review columns: what a mapped table says of a row beside the columns of the input.
 
-`COLUMNS` is the one table of them. The table of results, the exports csv, xlsx and parquet,
-`medcoder map show` and the terms of the service all read it, so a new column is one entry.
+`COLUMNS` is the table of them. The table of results, the exports csv, xlsx and parquet,
+`medcoder map show` and the terms of the service all read it, so a new column is a single entry.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Column:
 def chosen(mapping: TermMapping) -> Target | Match | None:
     """What a row is mapped to, or would be: the first candidate where nobody decided yet.
 
-    None where the machine abstained, or a person found no match.
+    None where the machine abstained, or a person decided that there is no match.
     """
     if mapping.target is None and mapping.status == "review":
         return mapping.candidates[0]
@@ -108,7 +108,7 @@ def listed_columns() -> tuple[Column, ...]:
 
 
 def unique_names(names: Iterable[str], taken: Sequence[str]) -> tuple[str, ...]:
-    """The names, with "mapped_" before all of them if one is taken.
+    """The names, with "mapped_" before all of them if any is taken.
 
     >>> unique_names(["code", "status"], ["text", "code"])
     ('mapped_code', 'mapped_status')

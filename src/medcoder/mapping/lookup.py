@@ -141,13 +141,13 @@ def look_up(
         waiting = _number(base, "SELECT count(*) FROM strings WHERE mapped < ?", run)
     done = total - waiting
     while strings := _waiting(project, run):
-        found = [
+        answered = [
             (string, answer)
             for _, some in groupby(strings, key=itemgetter(3))
             for string, answer in _answers(list(some), mapper, top)
         ]
         with project.transaction():
-            _write(base, found, run, settled)
+            _write(base, answered, run, settled)
         done += len(strings)
         if progress is not None:
             progress("mapping", done, total)
@@ -167,7 +167,7 @@ def _waiting(project: Project, run: int) -> list[_String]:
 
 
 def _answers(strings: Sequence[_String], mapper: Mapper, top: int) -> list[tuple[_String, Answer]]:
-    """The answers for strings of one scope."""
+    """The answers for strings of the same scope."""
     only: dict[str, list[str]] = json.loads(strings[0].value)
 
     def ask(texts: Sequence[str], top: int) -> list[Answer]:
@@ -181,7 +181,7 @@ def _answers(strings: Sequence[_String], mapper: Mapper, top: int) -> list[tuple
     plain = [string for string in strings if not string.hint]
     hinted = [string for string in strings if string.hint]
     answers = ask([string.text for string in plain], top)
-    found = [
+    answered = [
         (string, _shared(answer, answer.confidence))
         for string, answer in zip(plain, answers, strict=True)
     ]
@@ -189,8 +189,8 @@ def _answers(strings: Sequence[_String], mapper: Mapper, top: int) -> list[tuple
         alone = ask([string.text for string in hinted], min(top * _WIDER, 1000))
         helped = ask([f"{string.text} {string.hint}" for string in hinted], min(top * _WIDER, 1000))
         for string, answer, other in zip(hinted, alone, helped, strict=True):
-            found.append((string, _shared(_reranked(answer, other, top), answer.confidence)))
-    return found
+            answered.append((string, _shared(_reranked(answer, other, top), answer.confidence)))
+    return answered
 
 
 def _shared(answer: Answer, best: float) -> Answer:
@@ -203,8 +203,10 @@ def _shared(answer: Answer, best: float) -> Answer:
 
     def share(matches: Sequence[Match]) -> tuple[Match, ...]:
         return tuple(
-            replace(one, confidence=best / answer.namesakes) if one.confidence == best else one
-            for one in matches
+            replace(match, confidence=best / answer.namesakes)
+            if match.confidence == best
+            else match
+            for match in matches
         )
 
     return replace(answer, matches=share(answer.matches), rejected=share(answer.rejected))
@@ -216,10 +218,12 @@ def _reranked(answer: Answer, hinted: Answer, top: int) -> Answer:
     Each keeps the confidence that it has by the string alone: that is what was calibrated. So a
     candidate that only the hint brought to the front is not mapped automatically.
     """
-    helped = {one.concept: one.confidence for one in hinted.candidates}
+    helped = {match.concept: match.confidence for match in hinted.candidates}
 
     def order(matches: Sequence[Match]) -> tuple[Match, ...]:
-        weighed = sorted(matches, key=lambda one: -one.confidence - helped.get(one.concept, 0.0))
+        weighed = sorted(
+            matches, key=lambda match: -match.confidence - helped.get(match.concept, 0.0)
+        )
         return tuple(weighed[:top])
 
     return replace(answer, matches=order(answer.matches), rejected=order(answer.rejected))
@@ -227,30 +231,30 @@ def _reranked(answer: Answer, hinted: Answer, top: int) -> Answer:
 
 def _write(
     base: sqlite3.Connection,
-    found: Sequence[tuple[_String, Answer]],
+    answered: Sequence[tuple[_String, Answer]],
     run: int,
     settled: int,  # the last run that came to its end: decisions are compared with that
 ) -> None:
-    numbers = [(string.id,) for string, _ in found]
+    numbers = [(string.id,) for string, _ in answered]
     base.executemany(
         "UPDATE strings SET earlier = (SELECT concept FROM candidates WHERE string = strings.id "
         "AND rank = 1) WHERE id = ? AND mapped = ?",
-        [(string.id, settled) for string, _ in found],
+        [(string.id, settled) for string, _ in answered],
     )
     base.executemany("DELETE FROM candidates WHERE string = ?", numbers)
     base.executemany(
         "INSERT INTO candidates VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
-                string.id, rank, one.concept, one.name,
-                json.dumps(one.codes, ensure_ascii=False), one.term, one.cosine, one.score,
-                one.confidence, one.stage,
+                string.id, rank, match.concept, match.name,
+                json.dumps(match.codes, ensure_ascii=False), match.term, match.cosine, match.score,
+                match.confidence, match.stage,
             )
-            for string, answer in found
-            for rank, one in enumerate(answer.candidates, 1)
+            for string, answer in answered
+            for rank, match in enumerate(answer.candidates, 1)
         ],
     )  # fmt: skip
     base.executemany(
         "UPDATE strings SET mapped = ?, answered = ?, confidence = ? WHERE id = ?",
-        [(run, bool(answer.matches), answer.confidence, string.id) for string, answer in found],
+        [(run, bool(answer.matches), answer.confidence, string.id) for string, answer in answered],
     )

@@ -201,8 +201,8 @@ def _stream(project: Project, added: Sequence[Column]) -> Iterator[tuple[tuple[s
     """Fields of every row and the cells that are added to them."""
     known: Recent[int, Cells] = Recent()
     with project.snapshot() as base:
-        found = base.execute("SELECT term, fields FROM rows ORDER BY number")
-        while batch := found.fetchmany(_BATCH):
+        rows = base.execute("SELECT term, fields FROM rows ORDER BY number")
+        while batch := rows.fetchmany(_BATCH):
             new = sorted({term for term, _ in batch} - known.keys())
             fresh = dict(_cells_of_terms(base, new, added))
             for term, fields in batch:

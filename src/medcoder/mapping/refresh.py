@@ -48,8 +48,8 @@ def refresh(
     """Map every string anew and flag the decisions that need another look.
 
     A decision is flagged, and never changed, if its target is gone from the terminology, has
-    another name, or was the first candidate and is no longer; one of "no match", if something is
-    found now that would be mapped automatically. If interrupted, the same call goes on.
+    another name, or was the first candidate and is no longer; a decision of "no match", if there is
+    a match now that would be mapped automatically. If interrupted, the same call goes on.
 
     Gives the number of decisions, that of those flagged by reason, and the time it took.
     """
@@ -71,12 +71,12 @@ def refresh(
     strings = look_up(project, mapper, top=meta["top"], run=meta["run"], progress=progress)
     with project.transaction():
         finish(project, meta["precision"])
-        found = _flag(project, mapper)
+        flagged = _flag(project, mapper)
         last = newest_event(project.base)
         project.put(**described, refreshing=None, refreshed=last)
     timing = {"seconds": time.perf_counter() - start, "rows": len(project), "strings": strings}
     project.put(timing=timing)
-    return found | {"timing": timing}
+    return flagged | {"timing": timing}
 
 
 def _flag(project: Project, mapper: Mapper) -> dict[str, Any]:
@@ -85,42 +85,42 @@ def _flag(project: Project, mapper: Mapper) -> dict[str, Any]:
     decisions = 0
     with guarded(project.path):
         # As a list of those to be flagged: the query must not see what it leads to.
-        found = []
+        reasons = []
         for row in project.base.execute(_DECIDED):
             decisions += 1
-            one = _Decided(*row)
-            reason, words = _reason(one, mapper, threshold)
+            decided = _Decided(*row)
+            reason, words = _reason(decided, mapper, threshold)
             if reason:
-                found.append((one.term, reason, words))
-        for term, reason, words in found:
+                reasons.append((decided.term, reason, words))
+        for term, reason, words in reasons:
             flag(project.base, term, words, WHO)
             flagged[reason] += 1
     return {"decisions": decisions, "flagged": {name: flagged[name] for name in REASONS}}
 
 
-def _reason(one: _Decided, mapper: Mapper, threshold: float | None) -> tuple[str, str]:
+def _reason(decided: _Decided, mapper: Mapper, threshold: float | None) -> tuple[str, str]:
     """Why a decision needs another look, in a word and in words; empty if it does not."""
-    now = f"{one.first} ({one.first_name})" if one.first else "nothing"
-    if one.concept is None:
-        likely = one.answered and threshold is not None and one.confidence >= threshold
-        if likely and one.first != one.earlier:
-            return "new", f"new: {now} is found now with a confidence of {one.confidence:.2f}"
+    now = f"{decided.first} ({decided.first_name})" if decided.first else "nothing"
+    if decided.concept is None:
+        likely = decided.answered and threshold is not None and decided.confidence >= threshold
+        if likely and decided.first != decided.earlier:
+            return "new", f"new: {now} is found now with a confidence of {decided.confidence:.2f}"
         return "", ""
-    name = mapper.name_of(one.concept)
+    name, target = mapper.name_of(decided.concept), f"{decided.concept} ({decided.name})"
     if name is None:
-        return "gone", f"gone: {one.concept} ({one.name}) is not in the terminology any more"
-    if one.name and name != one.name:
-        return "renamed", f"renamed: {one.concept} was {one.name!r} and is {name!r} now"
-    if one.concept == one.earlier and one.concept != one.first:
-        return "no longer first", f"no longer first: {now} is before {one.concept} ({one.name})"
+        return "gone", f"gone: {target} is not in the terminology any more"
+    if decided.name and name != decided.name:
+        return "renamed", f"renamed: {decided.concept} was {decided.name!r} and is {name!r} now"
+    if decided.concept == decided.earlier and decided.concept != decided.first:
+        return "no longer first", f"no longer first: {now} is before {target}"
     return "", ""
 
 
 def learn(project: Project, kg: KG, file: Path) -> dict[str, int]:
     """Add approved, equivalent pairs of text and concept to the table of custom terms at `file`.
 
-    Says how many were added, and how many not: "known" are terms already, "ambiguous" mean one
-    thing in one context and another in another, "lost" are of concepts that the graph lacks.
+    Says how many were added, and how many not: "known" are terms already, "ambiguous" mean
+    different things in different contexts, "lost" are of concepts that the graph lacks.
     """
     from medcoder.normalize.custom_terms import CustomTerm, add_terms  # it brings the encoder
 

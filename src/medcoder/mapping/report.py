@@ -21,7 +21,7 @@ _WEIGHTS = ("terms", "count")
 def write_report(project: Project, folder: Path, timing: Mapping[str, float] | None = None) -> Path:
     """Write report.html and report.json to a folder; gives the path of the page.
 
-    timing: seconds, rows and strings of the run that has just ended, if one has
+    timing: seconds, rows and strings of the run that has just ended, if any
     """
     figures = summarise(project, timing)
     page = Path(folder) / "report.html"
@@ -76,7 +76,7 @@ def summarise(project: Project, timing: Mapping[str, float] | None = None) -> di
 
 
 class _Side:
-    """Terms on one side of the threshold: what to expect of them, and what people found."""
+    """Terms above or below the threshold: what to expect of them, and what people decided."""
 
     def __init__(self) -> None:
         self.weights: Counter[str] = Counter()
@@ -103,7 +103,7 @@ class _Side:
 
 
 class _Tally:
-    """Everything that one pass over the terms tells."""
+    """Everything that is counted in a pass over the terms."""
 
     def __init__(self, threshold: float | None) -> None:
         self._threshold = threshold
@@ -171,7 +171,7 @@ class _Tally:
 
 
 def _agrees(mapping: TermMapping) -> bool:
-    """Whether a person found the first candidate to be right."""
+    """Whether a person agreed with the first candidate."""
     decision = mapping.decision
     assert decision is not None
     same = bool(mapping.candidates) and mapping.candidates[0].concept == decision.concept

@@ -10,8 +10,7 @@ import pytest
 from fhir.resources.R4B.conceptmap import ConceptMap, ConceptMapGroupElementTarget
 
 from medcoder.errors import InputError, UnknownName, UsageError
-from medcoder.mapping.formats import FORMATS, export
-from medcoder.mapping.formats.notes import Cells
+from medcoder.mapping.formats import FORMATS, Cells, export
 from medcoder.mapping.formats.sssom import COLUMNS, TAKEN_FOR_EMPTY
 from medcoder.mapping.formats.systems import (
     EQUIVALENCE_WORDS,

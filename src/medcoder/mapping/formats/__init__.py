@@ -1,8 +1,8 @@
-"""Formats of others that a mapping project is written to and read from: one table of them.
+"""Formats of others that a mapping project is written to and read from, and their table.
 
-A format is one file with a `FORMAT`, and one line in `FORMATS`:
+A format is a file with a `FORMAT`, and a line in `FORMATS`:
 
-- `export(project, path, *, progress=None, ...)` writes one file, whole or not at all, and gives
+- `export(project, path, *, progress=None, ...)` writes a file, whole or not at all, and gives
   notes: sentences on what the file does not hold;
 - `load(project, path, *, kg=None, ...)` takes decisions over from a file, and gives an account of
   them (`Taken`).
@@ -15,14 +15,18 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from medcoder.errors import MissingExtra, UnknownName, UsageError
+from medcoder.mapping.project.records import TermMapping
 from medcoder.registry import Registry
+from medcoder.tables.write import Guard
+from medcoder.types import Progress
 
 if TYPE_CHECKING:
     from medcoder.mapping.formats.imported import Taken
@@ -98,14 +102,14 @@ def load(project: Project, name: str, path: Path, **options: Any) -> Taken:
 def options_of(function: Callable[..., Any]) -> list[Option]:
     """The options of an export or import, from its signature and its docstring."""
     helps = _helps(inspect.getdoc(function) or "")
-    found = []
+    options = []
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind is not parameter.KEYWORD_ONLY or name in _GIVEN:
             continue
-        found.append(
+        options.append(
             Option(name, _type(function, parameter), parameter.default, helps.get(name, ""))
         )
-    return found
+    return options
 
 
 def all_options(direction: Direction = "export") -> list[Option]:
@@ -131,7 +135,7 @@ def _function(name: str, direction: Direction, options: dict[str, Any]) -> Calla
         # Registry tells of near names: it is asked with those alone that go this way.
         known = Registry(word, {known: FORMATS[known] for known in format_names(direction)})
         known.load(name)
-        raise UnknownName(f"no {word} has that name")
+        raise UnknownName(f"no such {word}", values=repr(name))
     given = {key: value for key, value in options.items() if value is not None}
     _check_options(f"the {word} {name!r}", function, given)
 
@@ -142,8 +146,10 @@ def _function(name: str, direction: Direction, options: dict[str, Any]) -> Calla
             if not format.extra or (error.name or "").startswith("medcoder"):
                 raise
             raise MissingExtra(
-                f"the {word} {name!r} needs {error.name}, which is not installed. "
-                f"Install it with: pip install 'medcoder[{format.extra}]'"
+                f"the {word} needs a package that is not installed",
+                where=name,
+                values=error.name,
+                remedy=f"Install it with: pip install 'medcoder[{format.extra}]'",
             ) from error
 
     return call
@@ -186,3 +192,98 @@ def _helps(docstring: str) -> dict[str, str]:
         for names, text in zip(parts[::2], parts[1::2], strict=True)
         for name in names.split(", ")
     }
+
+
+# What exports share: progress, cells that were changed, and notes
+
+HISTORY = "the history of decisions is in the project only"
+_STEP = 1000  # mappings between two reports
+
+
+def watched(
+    mappings: Iterable[TermMapping], total: int, progress: Progress | None
+) -> Iterator[TermMapping]:
+    """The mappings, with reports on how many there were."""
+    done = 0
+    for done, mapping in enumerate(mappings, 1):
+        yield mapping
+        if progress and done % _STEP == 0:
+            progress("writing", done, max(total, done))
+    if progress:
+        progress("writing", done, max(total, done))
+
+
+def terms(project: Project, progress: Progress | None = None) -> Iterator[TermMapping]:
+    """Every source term once."""
+    total = sum(count["terms"] for count in project.counts().values())
+    return watched(project.terms(), total, progress)
+
+
+def rows(project: Project, progress: Progress | None = None) -> Iterator[TermMapping]:
+    """Every row."""
+    return watched(project.mappings(), len(project), progress)
+
+
+class Cells(Guard):
+    """Text for a table that may be opened in a spreadsheet, with a note on what was changed."""
+
+    def notes(self) -> list[str]:
+        if not self.changed:
+            return []
+        return [
+            "cells that would be taken for a formula, with an apostrophe before them: "
+            f"{self.changed:,}"
+        ]
+
+
+class Seen:
+    """What was met while writing terms, for the notes of formats that hold targets only."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def __call__(self, mapping: TermMapping) -> None:
+        self.counts[mapping.status] += 1
+        self.counts["candidates"] += len(mapping.candidates) > 1
+        self.counts["context"] += bool(mapping.row.language or mapping.row.context)
+
+    def undecided(self) -> list[str]:
+        """On terms that have no target yet."""
+        names = {"review": "to be reviewed", "none": "without a match that nobody has looked at"}
+        left = [f"{self.counts[key]:,} {name}" for key, name in names.items() if self.counts[key]]
+        return [f"not in the file, since nothing is decided: {' and '.join(left)}"] if left else []
+
+    def flagged(self, how: str) -> list[str]:
+        count = self.counts["flagged"]
+        return [f"decisions to be looked at again, {how}: {count:,}"] if count else []
+
+    def single(self) -> list[str]:
+        """On what a format with a single target for each term leaves out."""
+        notes = [HISTORY]
+        if self.counts["candidates"]:
+            count = many(self.counts["candidates"], "term")
+            notes.append(f"other candidates of {count} are not in the file")
+        return notes
+
+
+def many(count: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> many(1, "row"), many(2000, "row")
+    ('1 row', '2,000 rows')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def is_unchecked(mapping: TermMapping) -> bool:
+    """Whether there is nothing that a file of mappings could say about a term."""
+    return mapping.decision is None and mapping.status != "auto"
+
+
+def confidence_of(mapping: TermMapping) -> float | None:
+    """The machine's confidence in the target; None where it is not among its candidates."""
+    target = mapping.target
+    for candidate in mapping.candidates:
+        if target is not None and candidate.concept == target.concept:
+            return candidate.confidence
+    return None

@@ -1,7 +1,7 @@
 """FHIR R4 ConceptMap as JSON. https://hl7.org/fhir/R4/conceptmap.html
 
-A group holds the elements of one source and one target system. Elements are kept in one file for
-each group while the project is read, so memory does not grow with it.
+A group holds the elements of a source and a target system. Elements are kept in a file for each
+group while the project is read, so memory does not grow with it.
 """
 
 from __future__ import annotations
@@ -10,29 +10,22 @@ import contextlib
 import json
 import shutil
 import tempfile
-import uuid
 from pathlib import Path
 from typing import IO, Any
 
 from medcoder.files import replacing
-from medcoder.mapping.formats import Format
-from medcoder.mapping.formats.notes import (
-    Seen,
-    asked,
-    confidence_of,
-    from_time,
-    is_unchecked,
-    many,
-    source_name,
-    terms,
-    to_time,
-    versions,
-)
+from medcoder.mapping.formats import Format, Seen, confidence_of, is_unchecked, many, terms
 from medcoder.mapping.formats.systems import (
     EQUIVALENCE_WORDS,
+    asked,
+    from_time,
     local,
     prefix_of,
+    project_urn,
+    source_name,
     system_of,
+    to_time,
+    versions,
     written_codes,
 )
 from medcoder.mapping.project import Project
@@ -90,9 +83,9 @@ class _Writer:
         # The groups come last, so that they can be copied in.
         start = json.dumps(about, ensure_ascii=False, indent=1).removesuffix("\n}")
         stream.write(start)
-        for place, (vocabulary, file) in enumerate(self._groups.items()):
+        for position, (vocabulary, file) in enumerate(self._groups.items()):
             group = json.dumps(self._group(vocabulary), ensure_ascii=False).removesuffix("}")
-            stream.write(',\n "group": [' if place == 0 else "]},")
+            stream.write(',\n "group": [' if position == 0 else "]},")
             stream.write(f'\n{group}, "element": [\n')
             file.seek(0)
             shutil.copyfileobj(file, stream)
@@ -119,8 +112,8 @@ class _Writer:
     def _put(self, vocabulary: str, element: dict[str, Any]) -> None:
         file = self._groups.get(vocabulary)
         if file is None:
-            place = self._folder / str(len(self._groups))
-            file = self._stack.enter_context(place.open("w+", encoding="utf-8"))
+            path = self._folder / str(len(self._groups))
+            file = self._stack.enter_context(path.open("w+", encoding="utf-8"))
             self._groups[vocabulary] = file
         else:
             file.write(",\n")
@@ -168,12 +161,10 @@ def _source(project: Project) -> dict[str, str]:
 
 def _about(project: Project, url: str) -> dict[str, Any]:
     meta, name = project.meta, source_name(project)
-    terminology = meta.get("terminology") or {}
-    made_of = json.dumps([meta.get("sha256"), meta.get("column"), terminology], sort_keys=True)
     updated = meta.get("updated") or meta.get("created")
     about = {
         "resourceType": "ConceptMap",
-        "url": url or uuid.uuid5(uuid.NAMESPACE_URL, made_of).urn,
+        "url": url or project_urn(project),
         "name": prefix_of(name).strip("_").capitalize() or "Mapping",
         "title": f"{name}, mapped by medcoder",
         "status": "draft",

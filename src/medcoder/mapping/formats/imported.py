@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from medcoder.errors import InputError
 from medcoder.kg.keys import code_key
-from medcoder.mapping.formats.notes import asked, many
+from medcoder.mapping.formats import many
+from medcoder.mapping.formats.systems import asked
 from medcoder.mapping.project.records import Decision, Equivalence, Target, TermMapping
 from medcoder.tables import text
 from medcoder.types import Code
@@ -149,8 +150,8 @@ def _look_up(record: Record, kg: Terminology) -> str | None:
     if record.concept and record.concept in kg:
         return record.concept
     for code in record.codes:
-        if found := kg.find_code(*code):
-            return found[0]
+        if concepts := kg.find_code(*code):
+            return concepts[0]
     return None
 
 
@@ -166,9 +167,9 @@ def _matched(
     left: list[Record] = []
     for record in records:
         codes = record.sources or ("",)
-        found = [number for code in codes for number in project.find(record.text, code)]
-        if found:
-            matched.append((record, _agreeing(project, found, record)))
+        numbers = [number for code in codes for number in project.find(record.text, code)]
+        if numbers:
+            matched.append((record, _agreeing(project, numbers, record)))
         else:
             left.append(record)
     by_code = _by_code(project, {code for record in left for code in record.sources})
@@ -186,12 +187,12 @@ def _matched(
 
 
 def _by_code(project: Project, codes: set[str]) -> dict[str, list[int]]:
-    """First rows of the source terms that have one of these codes."""
-    found: defaultdict[str, list[int]] = defaultdict(list)
+    """First rows of the source terms that have any of these codes."""
+    numbers: defaultdict[str, list[int]] = defaultdict(list)
     for mapping in project.terms() if codes else ():
         if mapping.row.code in codes:
-            found[mapping.row.code].append(mapping.row.number)
-    return found
+            numbers[mapping.row.code].append(mapping.row.number)
+    return numbers
 
 
 def _agreeing(project: Project, numbers: list[int], record: Record) -> list[int]:
@@ -212,19 +213,44 @@ def _named(record: Record) -> str:
     return f"row {record.row:,}: {record.text!r}{code}"
 
 
-def check_columns(path: Path, row: int, header: Sequence[str], needed: Iterable[str]) -> None:
-    """An error that lists the columns there are, if one is missing."""
+def merged(records: list[Record]) -> list[Record]:
+    """Records of the same target made one, with all their codes; another target stays a record."""
+    made: dict[tuple[Any, ...], Record] = {}
+    for record in records:
+        key = (
+            record.text, record.sources, tuple(record.context.items()),
+            record.concept or record.row, record.equivalence, record.who,
+        )  # fmt: skip
+        first = made.get(key)
+        if first is not None:
+            record = Record(**{**vars(first), "codes": (*first.codes, *record.codes)})
+        made[key] = record
+    return list(made.values())
+
+
+def read_text(path: Path) -> str:
+    """A whole file; every line end is a line feed, inside quotes too."""
+    return text.read_text(path).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def by_column(
+    path: Path, rows: Iterator[tuple[int, list[str]]], needed: Iterable[str]
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Numbered rows as values by column; the first row is the header.
+
+    needed: columns that there must be; of names between |, any is enough
+    """
+    number, header = next(rows, (1, []))
+    missing = [names.split("|")[0] for names in needed if not {*names.split("|")} & {*header}]
     remedy = "Check that this is the right file"
-    text.check_columns(needed, header, file=path, row=row, remedy=remedy)
-
-
-def check_fields(path: Path, row: int, header: Sequence[str], fields: Sequence[str]) -> None:
-    """An error if a row has another number of fields than the header."""
-    if len(fields) != len(header):
-        raise InputError(
-            "a wrong number of fields",
-            file=path,
-            row=row,
-            values=f"{len(fields)} fields, where the header has {len(header)}",
-            remedy="Look for a quote or a line break that is not closed",
-        )
+    text.check_columns(missing, header, file=path, row=number, remedy=remedy)
+    for number, fields in rows:
+        if len(fields) != len(header):
+            raise InputError(
+                "a wrong number of fields",
+                file=path,
+                row=number,
+                values=f"{len(fields)} fields, where the header has {len(header)}",
+                remedy="Look for a quote or a line break that is not closed",
+            )
+        yield number, dict(zip(header, fields, strict=True))

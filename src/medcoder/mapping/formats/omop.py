@@ -13,15 +13,8 @@ from typing import Any, NamedTuple
 from medcoder.errors import InputError, UsageError
 from medcoder.files import replacing
 from medcoder.kg.keys import SEPARATOR, code_key, vocabulary_key
-from medcoder.mapping.formats import Format
-from medcoder.mapping.formats.notes import (
-    Cells,
-    Seen,
-    many,
-    source_name,
-    terms,
-)
-from medcoder.mapping.formats.systems import system_of
+from medcoder.mapping.formats import Cells, Format, Seen, many, terms
+from medcoder.mapping.formats.systems import source_name, system_of
 from medcoder.mapping.project import Project
 from medcoder.mapping.project.records import Target
 from medcoder.tables.write import TextWriter
@@ -55,7 +48,7 @@ NONE = Concept(0, "", "None")
 
 
 class Concepts:
-    """Looks up the OMOP concepts of targets; keeps account of those that are not found."""
+    """Looks up the OMOP concepts of targets; keeps account of those that have none."""
 
     def __init__(self, table: dict[str, Concept] | None) -> None:
         self._table = table
@@ -64,15 +57,15 @@ class Concepts:
     def find(self, target: Target) -> Concept | None:
         """The concept of a target or candidate."""
         if self._table is not None:
-            found = (self._table.get(_key(code)) for code in target.codes)
-            return next((concept for concept in found if concept is not None), None)
+            matches = (self._table.get(_key(code)) for code in target.codes)
+            return next((concept for concept in matches if concept is not None), None)
         # Where only some vocabularies were asked for, the id is not among the codes.
         own = [code.code for code in target.codes if vocabulary_key(code.vocabulary) == OMOP]
         numbers = [int(number) for number in (*own, target.concept) if number.isdecimal()]
         return Concept(numbers[0], target.name, _vocabulary(target)) if numbers else None
 
     def of(self, target: Target | None) -> Concept:
-        """The concept of a target, or none (0); one that is not found is noted in `missing`."""
+        """The concept of a target, or none (0), which is noted in `missing`."""
         if target is None:
             return NONE
         concept = self.find(target)
@@ -124,7 +117,7 @@ def read_concepts(path: Path, wanted: set[str]) -> dict[str, Concept]:
 
     # Codes are compared by their keys; letters and digits are enough to leave most rows out.
     bare = pl.Series([key.partition(SEPARATOR)[2] for key in wanted], dtype=pl.String)
-    found: dict[str, tuple[bool, Concept]] = {}
+    concepts: dict[str, tuple[bool, Concept]] = {}
     table = _open(path)
     for frame in table.read(_COLUMNS):
         frame = frame.with_row_index(_ROW, table.before + 1)
@@ -136,27 +129,27 @@ def read_concepts(path: Path, wanted: set[str]) -> dict[str, Concept]:
             _ROW, *_COLUMNS
         ).iter_rows():
             key = _key(Code(vocabulary, code_))
-            if key not in wanted or (key in found and not found[key][0]):
+            if key not in wanted or (key in concepts and not concepts[key][0]):
                 continue
             id = _id(number, table.path, row)
             concept = Concept(id, name, vocabulary, domain, standard == "S")
-            found[key] = (bool(invalid), concept)
-    return {key: concept for key, (_, concept) in found.items()}
+            concepts[key] = (bool(invalid), concept)
+    return {key: concept for key, (_, concept) in concepts.items()}
 
 
 def find_ids(path: Path, wanted: set[int]) -> dict[int, tuple[Concept, Code]]:
     """Concepts by their id, with their code."""
     import polars as pl
 
-    found = {}
+    concepts = {}
     for frame in _open(path).read(_COLUMNS):
         near = frame.filter(pl.col("concept_id").is_in([str(number) for number in wanted]))
         for number, name, domain, vocabulary, standard, code, _ in near.select(
             _COLUMNS
         ).iter_rows():
             concept = Concept(int(number), name, vocabulary, domain, standard == "S")
-            found[int(number)] = (concept, Code(vocabulary, code))
-    return found
+            concepts[int(number)] = (concept, Code(vocabulary, code))
+    return concepts
 
 
 def _open(path: Path) -> Any:
@@ -171,10 +164,10 @@ def _file(path: Path) -> Path:
     if not path.is_dir():
         return path
     names = ("concept.csv", "concept.csv.gz")
-    found = [file for file in path.iterdir() if file.name.lower() in names]
-    if not found:
+    files = [file for file in path.iterdir() if file.name.lower() in names]
+    if not files:
         raise InputError("no CONCEPT.csv here", file=path, remedy="Check the path")
-    return min(found)
+    return min(files)
 
 
 def _id(number: str, file: Path, row: int) -> int:
@@ -196,7 +189,7 @@ def _codes(project: Project) -> Iterable[Code]:
 
 
 def _key(code: Code) -> str:
-    """What a code of ours and one of OMOP share, whatever each calls the vocabulary."""
+    """What a code of ours and a code of OMOP share, whatever each calls the vocabulary."""
     return code_key(system_of(code.vocabulary).omop or code.vocabulary, code.code)
 
 
@@ -233,13 +226,13 @@ def export(
     missing_ok: bool = False,
     progress: Progress | None = None,
 ) -> list[str]:
-    """Write one row for each source term; one without a target gets concept 0.
+    """Write a row for each source term; a term without a target gets concept 0.
 
     concepts: a CONCEPT.csv; needed unless the terminology is one of OMOP
     source_vocabulary: value of source_vocabulary_id; the project's own where it is not given
     missing_ok: let targets that the CONCEPT table does not have become 0
     """
-    found, cell, seen = concepts_for(project, concepts), Cells(), Seen()
+    lookup, cell, seen = concepts_for(project, concepts), Cells(), Seen()
     vocabulary = source_vocabulary or source_name(project)
     long = dict.fromkeys(LIMITS, 0)
     undecided = inexact = not_standard = unnamed = 0
@@ -249,7 +242,7 @@ def export(
             table.row(COLUMNS)
             for mapping in terms(project, progress):
                 seen(mapping)
-                concept, decision = found.of(mapping.target), mapping.decision
+                concept, decision = lookup.of(mapping.target), mapping.decision
                 undecided += decision is None and mapping.status != "auto"
                 inexact += decision is not None and decision.equivalence in _INEXACT
                 not_standard += concept.standard is False
@@ -268,7 +261,7 @@ def export(
                 for name, limit in LIMITS.items():
                     long[name] += len(str(row[name])) > limit
                 table.row([str(row[name]) for name in COLUMNS])
-        notes = found.check(concepts or "the terminology", missing_ok=missing_ok)
+        notes = lookup.check(concepts or "the terminology", missing_ok=missing_ok)
     notes += seen.single()
     notes.append("who decided, when, notes and confidence are not in the file")
     if seen.counts["context"]:

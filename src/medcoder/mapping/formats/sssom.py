@@ -1,8 +1,8 @@
 """SSSOM: a TSV of mappings with metadata on top. https://mapping-commons.github.io/sssom/
 
-A term with a local code is a subject with an id; one without is a literal, as the standard has it
-for strings. The column `other` has what a record cannot say otherwise: the time of a decision, how
-often a term occurs, its language and context, and our id of the concept.
+A term with a local code is a subject with an id; a term without is a literal, as the standard has
+it for strings. The column `other` has what a record cannot say otherwise: the time of a decision,
+how often a term occurs, its language and context, and our id of the concept.
 """
 
 from __future__ import annotations
@@ -12,78 +12,59 @@ import io
 import json
 import re
 import shutil
-import uuid
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote, unquote
 
 from medcoder.errors import InputError
 from medcoder.files import replacing
-from medcoder.mapping.formats import Format
+from medcoder.mapping.formats import Cells, Format, Seen, is_unchecked, many, terms
 from medcoder.mapping.formats.imported import (
     Record,
     Taken,
     Terminology,
-    check_columns,
-    check_fields,
+    by_column,
+    merged,
+    read_text,
     take,
-)
-from medcoder.mapping.formats.notes import (
-    Cells,
-    Seen,
-    asked,
-    from_time,
-    is_unchecked,
-    many,
-    source_name,
-    terms,
-    to_time,
-    versions,
 )
 from medcoder.mapping.formats.systems import (
     EQUIVALENCE_WORDS,
     NO_TERM_FOUND,
-    URN,
     System,
+    asked,
     curie,
+    from_curie,
     from_sssom,
+    from_time,
     prefix_of,
+    project_urn,
+    source_name,
     system_of,
+    to_time,
+    versions,
     written_codes,
 )
 from medcoder.mapping.project import Project
 from medcoder.mapping.project.records import TermMapping
-from medcoder.tables.text import read_text
 from medcoder.tables.write import TextWriter, plain
 from medcoder.types import Code, Match, Progress
 
 COLUMNS = (
-    "subject_id",
-    "subject_label",
-    "subject_type",
-    "predicate_id",
-    "object_id",
-    "object_label",
-    "mapping_justification",
-    "author_label",
-    "object_source",
-    "object_source_version",
-    "mapping_date",
-    "confidence",
-    "similarity_score",
-    "similarity_measure",
-    "comment",
-    "other",
-)
+    "subject_id", "subject_label", "subject_type", "predicate_id", "object_id", "object_label",
+    "mapping_justification", "author_label", "object_source", "object_source_version",
+    "mapping_date", "confidence", "similarity_score", "similarity_measure", "comment", "other",
+)  # fmt: skip
 LITERAL = "rdfs literal"
 MANUAL = "semapv:ManualMappingCuration"
-COMPOSITE = "semapv:CompositeMatching"  # by a stage that is not known here
+BY_ANOTHER_STAGE = "semapv:CompositeMatching"  # of a stage that this medcoder does not have
 NO_LICENCE = "https://w3id.org/sssom/license/unspecified"
 VOCABULARIES = "medcoder"  # prefix for vocabularies that have no web address
 BUILT_IN = frozenset({"owl", "rdf", "rdfs", "semapv", "skos", "sssom", VOCABULARIES})
-# Readers that use pandas take a cell with one of these words for an empty one.
+# Readers that use pandas take a cell with any of these words for an empty cell.
 TAKEN_FOR_EMPTY = frozenset(
     {
         "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
@@ -162,8 +143,8 @@ class _Writer:
     def _records(self, mapping: TermMapping) -> list[dict[str, str]]:
         target, common = mapping.target, self._common(mapping)
         if target is None:
-            where = list(self._asked or self._versions)  # where no term was found
-            source = self._vocabulary(Code(where[0], "")) if len(where) == 1 else ""
+            where = list(self._asked or self._versions)  # where there is no such term
+            source = self.vocabulary(Code(where[0], "")) if len(where) == 1 else ""
             return [{**common, "object_id": NO_TERM_FOUND, "object_source": source}]
         codes = written_codes(target, self._asked)
         self._codes += len(target.codes) > len(codes)
@@ -172,7 +153,7 @@ class _Writer:
                 **common,
                 "object_id": curie(code),
                 "object_label": self._cell(target.name),
-                "object_source": self._vocabulary(code),
+                "object_source": self.vocabulary(code),
                 "object_source_version": self._versions.get(code.vocabulary, ""),
             }
             for code in codes
@@ -208,24 +189,33 @@ class _Writer:
         record["other"] = "|".join(f"{escape(k)}={escape(v)}" for k, v in other.items())
         return record
 
-    def _automatic(self, found: Match) -> dict[str, str]:
-        from medcoder.normalize.stages import STAGES, load_stage  # it brings the encoder
-
-        stage = load_stage(found.stage) if found.stage in STAGES else None
+    def _automatic(self, match: Match) -> dict[str, str]:
+        justification, measure = _stage(match.stage)
         record = {
             "predicate_id": EQUIVALENCE_WORDS["equivalent"].sssom,
-            "mapping_justification": stage.justification if stage else COMPOSITE,
+            "mapping_justification": justification,
             "mapping_date": to_time(self._created).date().isoformat(),
-            "confidence": f"{found.confidence:.6g}",
+            "confidence": f"{match.confidence:.6g}",
         }
-        if stage and stage.measure == "cosine" and found.cosine is not None:
-            record["similarity_score"] = f"{min(max(found.cosine, 0.0), 1.0):.6g}"
+        if measure == "cosine" and match.cosine is not None:
+            record["similarity_score"] = f"{min(max(match.cosine, 0.0), 1.0):.6g}"
             record["similarity_measure"] = "cosine"
         return record
 
-    def _vocabulary(self, code: Code) -> str:
+    def vocabulary(self, code: Code) -> str:
         system = self.systems.setdefault(code.vocabulary, system_of(code.vocabulary))
         return system.uri if system.known else _unknown(code.vocabulary)
+
+
+@cache
+def _stage(name: str) -> tuple[str, str | None]:
+    """Justification and measure of a stage."""
+    from medcoder.normalize.stages import STAGES, load_stage  # it brings the encoder
+
+    if name not in STAGES:
+        return BY_ANOTHER_STAGE, None
+    stage = load_stage(name)
+    return stage.justification, stage.measure
 
 
 def escape(text: str) -> str:
@@ -234,7 +224,7 @@ def escape(text: str) -> str:
     >>> escape("a|b=50%")
     'a%7Cb%3D50%25'
     """
-    return re.sub(r"[%|=\x00-\x1f]", lambda found: f"%{ord(found[0]):02X}", text)
+    return re.sub(r"[%|=\x00-\x1f]", lambda match: f"%{ord(match[0]):02X}", text)
 
 
 def _own_prefix(name: str) -> str:
@@ -258,10 +248,10 @@ def _header(writer: _Writer, project: Project, licence: str, set_id: str) -> str
     curies = {writer.prefix: namespace or system_of(writer.source).namespace}
     curies |= {system.prefix: system.namespace for system in writer.systems.values()}
     curies[VOCABULARIES] = system_of("x").uri.removesuffix("x")
-    targets = {writer._vocabulary(Code(name, "")) for name in writer.systems}
+    targets = {writer.vocabulary(Code(name, "")) for name in writer.systems}
     metadata = {
         "sssom_version": "1.1",
-        "mapping_set_id": set_id or _set_id(project),
+        "mapping_set_id": set_id or project_urn(project),
         "mapping_set_title": f"{writer.source}, mapped by medcoder",
         "license": licence,
         "mapping_tool": "medcoder",
@@ -277,13 +267,8 @@ def _header(writer: _Writer, project: Project, licence: str, set_id: str) -> str
     return "\n".join(lines) + "\n"
 
 
-def _set_id(project: Project) -> str:
-    meta = project.meta
-    made_of = [meta.get("sha256"), meta.get("column"), (meta.get("terminology") or {})]
-    return uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(made_of, sort_keys=True)).urn
-
-
-NEEDED = ("predicate_id", "object_id", "mapping_justification")
+# Columns that a file has; any of several names is enough.
+NEEDED = ("predicate_id", "object_id", "mapping_justification", "subject_id|subject_label")
 CONTEXT = "context."
 
 
@@ -318,7 +303,7 @@ def load(
         taken.notes.append(f"{many(negated, 'record')} left out: it says what is no mapping")
     if skipped:
         taken.notes.append(f"{many(skipped, 'record')} left out: its predicate is not one of ours")
-    return take(project, _merged(records), taken, kg=kg, overwrite=overwrite)
+    return take(project, merged(records), taken, kg=kg, overwrite=overwrite)
 
 
 def read(path: Path) -> tuple[dict[str, Any], Iterator[tuple[int, dict[str, str]]]]:
@@ -335,25 +320,18 @@ def read(path: Path) -> tuple[dict[str, Any], Iterator[tuple[int, dict[str, str]
         ) from error
     if not isinstance(metadata, dict) or not isinstance(metadata.get("curie_map") or {}, dict):
         raise InputError("the metadata is not a list of names and values", file=path, row=1)
-    return metadata, _rows(path, lines[count:], count)
+    return metadata, by_column(path, _rows(path, lines[count:], count), NEEDED)
 
 
-def _rows(path: Path, lines: list[str], before: int) -> Iterator[tuple[int, dict[str, str]]]:
+def _rows(path: Path, lines: list[str], before: int) -> Iterator[tuple[int, list[str]]]:
     if not lines:
         raise InputError("there is no table", file=path, remedy="Check the path")
     text = io.StringIO("".join(lines), newline="")
     table = csv.reader(text, delimiter="\t" if "\t" in lines[0] else ",", strict=True)
     try:
-        header = next(table)
-        check_columns(path, before + 1, header, NEEDED)
-        if not {"subject_id", "subject_label"} & set(header):
-            check_columns(path, before + 1, header, ["subject_id"])
         for fields in table:
-            if not fields:
-                continue
-            row = before + table.line_num
-            check_fields(path, row, header, fields)
-            yield row, {name: plain(value) for name, value in zip(header, fields, strict=True)}
+            if fields or table.line_num == 1:
+                yield before + table.line_num, [plain(field) for field in fields]
     except csv.Error as error:
         row = before + table.line_num
         raise InputError("not a table", file=path, row=row, values=error) from error
@@ -378,35 +356,17 @@ def _record(
         if name.startswith(CONTEXT) or name == "language"
     }
     authors = fields.get("author_label") or fields.get("author_id") or ""
-    label = fields.get("object_label", "")
-    found = fields["object_id"] != NO_TERM_FOUND
+    has_target = fields["object_id"] != NO_TERM_FOUND
     return Record(
-        row=row,
-        text=text or local,
-        sources=sources,
-        context=context,
-        concept=other.get("concept", ""),
-        name=label,
-        codes=(_code(fields["object_id"], metadata.get("curie_map") or {}),) if found else (),
+        row=row, text=text or local, sources=sources, context=context,
+        concept=other.get("concept", ""), name=fields.get("object_label", ""),
+        codes=(from_curie(fields["object_id"], metadata.get("curie_map") or {}),) if has_target
+        else (),
         equivalence=equivalence,
         who=unquote(authors).strip() or who,
         when=_when(path, row, fields, other, metadata),
-        note=fields.get("comment", ""),
-        flag=other.get("flag", ""),
-    )
-
-
-def _code(entity: str, curies: dict[str, str]) -> Code:
-    """Vocabulary and code of a CURIE, or of a web address that a prefix of the file stands for."""
-    for prefix, namespace in curies.items():
-        if entity.startswith(("http:", "https:", "urn:")) and entity.startswith(namespace):
-            entity = f"{prefix}:{entity.removeprefix(namespace)}"
-    prefix, colon, local = entity.partition(":")
-    if not colon:
-        return Code("", entity)
-    namespace = str(curies.get(prefix, ""))
-    vocabulary = unquote(namespace.removeprefix(URN).removesuffix(":"))
-    return Code(vocabulary if namespace.startswith(URN) else prefix, unquote(local))
+        note=fields.get("comment", ""), flag=other.get("flag", ""),
+    )  # fmt: skip
 
 
 def _when(
@@ -421,33 +381,15 @@ def _when(
         return from_time(to_time(day)) if day else None
     except ValueError as error:
         raise InputError(
-            "not a date",
-            file=path,
-            row=row,
-            values=repr(exact or day),
+            "not a date", file=path, row=row, values=repr(exact or day),
             remedy="Write it as 2026-01-31",
-        ) from error
+        ) from error  # fmt: skip
 
 
 def _other(text: str) -> dict[str, str]:
     """Names and values of the column `other`."""
-    pairs = (part.partition("=") for part in re.split(r"\|", text) if "=" in part)
+    pairs = (part.partition("=") for part in text.split("|") if "=" in part)
     return {unquote(name): unquote(value) for name, _, value in pairs}
-
-
-def _merged(records: list[Record]) -> list[Record]:
-    """Records that give several codes of one target as one; a second target stays a record."""
-    made: dict[tuple[Any, ...], Record] = {}
-    for record in records:
-        key = (
-            record.text, record.sources, tuple(record.context.items()),
-            record.concept or record.row, record.equivalence, record.who,
-        )  # fmt: skip
-        first = made.get(key)
-        if first is not None:
-            record = Record(**{**vars(first), "codes": (*first.codes, *record.codes)})
-        made[key] = record
-    return list(made.values())
 
 
 FORMAT = Format(ending=".sssom.tsv", export=export, load=load, extra="tables")

@@ -8,12 +8,17 @@ FHIR R5 turned its words round and is not written.
 
 from __future__ import annotations
 
+import json
 import re
+import uuid
+from datetime import UTC, datetime
 from typing import NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from medcoder.kg.keys import vocabulary_key
+from medcoder.mapping.project import Project
 from medcoder.mapping.project.records import Equivalence, Target
+from medcoder.text import clean
 from medcoder.types import Code
 
 URN = "urn:medcoder:vocabulary:"  # for vocabularies without a URI of their own
@@ -74,7 +79,7 @@ _SYSTEMS = {
 
 
 def system_of(vocabulary: str) -> System:
-    """How a vocabulary is named; one that is not in the table gets a urn.
+    """How a vocabulary is named; any that is not in the table gets a urn.
 
     >>> system_of("SNOMEDCT_US").uri, system_of("Ward 7").uri
     ('http://snomed.info/sct', 'urn:medcoder:vocabulary:Ward%207')
@@ -116,6 +121,19 @@ def curie(code: Code) -> str:
     return Code(system_of(code.vocabulary).prefix, quote(local(code), safe="")).curie
 
 
+def from_curie(entity: str, curies: dict[str, str]) -> Code:
+    """Vocabulary and code of a CURIE, or of a web address that a prefix of the file stands for."""
+    for prefix, namespace in curies.items():
+        if entity.startswith(("http:", "https:", "urn:")) and entity.startswith(namespace):
+            entity = f"{prefix}:{entity.removeprefix(namespace)}"
+    prefix, colon, local = entity.partition(":")
+    if not colon:
+        return Code("", entity)
+    namespace = str(curies.get(prefix, ""))
+    vocabulary = unquote(namespace.removeprefix(URN).removesuffix(":"))
+    return Code(vocabulary if namespace.startswith(URN) else prefix, unquote(local))
+
+
 def written_codes(target: Target, vocabularies: tuple[str, ...] = ()) -> list[Code]:
     """Codes that stand for a target in files: its first, or its first in each vocabulary asked for.
 
@@ -149,7 +167,7 @@ EQUIVALENCE_WORDS: dict[Equivalence, Words] = {
     "broader": Words("skos:broadMatch", "wider", "WIDER"),
     "narrower": Words("skos:narrowMatch", "narrower", "NARROWER"),
     "related": Words("skos:relatedMatch", "relatedto", "INEXACT"),
-    # SSSOM has no predicate for it: what is not found is the object.
+    # SSSOM has no predicate for it: what is missing is the object.
     "no match": Words("skos:exactMatch", "unmatched", "UNMATCHED"),
 }
 NO_TERM_FOUND = "sssom:NoTermFound"
@@ -188,3 +206,48 @@ def from_usagi(word: str) -> Equivalence | None:
     ('broader', 'equivalent', None)
     """
     return _USAGI.get(word.strip().upper())
+
+
+# What a project says of its own vocabularies, and times
+
+
+def source_name(project: Project) -> str:
+    """What the vocabulary of the local codes is called."""
+    meta = project.meta
+    named = (meta.get("source_vocabulary") or {}).get("name") or ""
+    stem = str(meta.get("file") or "").rsplit("/", 1)[-1].split(".")[0]
+    return clean(named or stem) or "local"
+
+
+def asked(project: Project) -> tuple[str, ...]:
+    """Vocabularies that the project was made for; empty: any."""
+    return tuple(project.meta.get("vocabularies") or ())
+
+
+def versions(project: Project) -> dict[str, str]:
+    """Versions of the target vocabularies."""
+    vocabularies = (project.meta.get("terminology") or {}).get("vocabularies") or {}
+    return {name: str(version) for name, version in vocabularies.items() if version}
+
+
+def project_urn(project: Project) -> str:
+    """A name for what was mapped: the same for the same input and terminology."""
+    meta = project.meta
+    made_of = [meta.get("sha256"), meta.get("column"), meta.get("terminology") or {}]
+    return uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(made_of, sort_keys=True)).urn
+
+
+def to_time(when: str) -> datetime:
+    """An ISO time, in UTC."""
+    time = datetime.fromisoformat(when)
+    return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def from_time(time: datetime) -> str:
+    """As the project writes times.
+
+    >>> from_time(to_time("2026-01-02T03:04:05.006+01:00"))
+    '2026-01-02T02:04:05.006Z'
+    """
+    plain = time.astimezone(UTC).isoformat(timespec="milliseconds")
+    return plain.replace("+00:00", "Z")

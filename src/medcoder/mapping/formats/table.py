@@ -1,4 +1,4 @@
-"""A project as one table: the columns of the input, then the review columns. CSV, XLSX, Parquet."""
+"""A project as a table: the columns of the input, then the review columns. CSV, XLSX, Parquet."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from medcoder.files import replacing
 from medcoder.mapping.columns import Column, Value, export_columns, unique_names, values
-from medcoder.mapping.formats import Format
-from medcoder.mapping.formats.notes import HISTORY, Cells, many, rows
+from medcoder.mapping.formats import HISTORY, Cells, Format, many, rows
 from medcoder.mapping.project import Project
 from medcoder.mapping.project.records import TermMapping
 from medcoder.tables.write import TextWriter
@@ -95,7 +94,7 @@ def export_parquet(project: Project, path: Path, *, progress: Progress | None = 
     from medcoder.tables.parquet import from_rows, open_writer
 
     layout = _layout(project)
-    ours = [  # candidates are one nested column instead of other_1, other_2...
+    ours = [  # candidates are a nested column instead of other_1, other_2...
         (name, column)
         for name, column in zip(layout.names, layout.columns, strict=True)
         if not column.name.startswith("other_")

@@ -14,29 +14,19 @@ from pathlib import Path
 
 from medcoder.errors import InputError
 from medcoder.files import replacing
-from medcoder.mapping.formats import Format
+from medcoder.mapping.formats import HISTORY, Cells, Format, Seen, many, terms
 from medcoder.mapping.formats.imported import (
     Record,
     Taken,
     Terminology,
-    check_columns,
-    check_fields,
+    by_column,
+    read_text,
     take,
 )
-from medcoder.mapping.formats.notes import (
-    HISTORY,
-    Cells,
-    Seen,
-    from_time,
-    many,
-    terms,
-    to_time,
-)
 from medcoder.mapping.formats.omop import NONE, Concepts, concepts_for, find_ids
-from medcoder.mapping.formats.systems import EQUIVALENCE_WORDS, from_usagi
+from medcoder.mapping.formats.systems import EQUIVALENCE_WORDS, from_time, from_usagi, to_time
 from medcoder.mapping.project import Project
 from medcoder.mapping.project.records import Target, TermMapping
-from medcoder.tables.text import read_text
 from medcoder.tables.write import plain
 from medcoder.types import Code, Progress
 
@@ -76,12 +66,12 @@ def export(
     missing_ok: bool = False,
     progress: Progress | None = None,
 ) -> list[str]:
-    """Write one line for each source term; one to be reviewed comes with its first candidate.
+    """Write a line for each source term; a term to be reviewed comes with its first candidate.
 
     concepts: a CONCEPT.csv; needed unless the terminology is one of OMOP
     missing_ok: let targets that the CONCEPT table does not have become 0
     """
-    found, cell, seen = concepts_for(project, concepts), Cells(), Seen()
+    lookup, cell, seen = concepts_for(project, concepts), Cells(), Seen()
     meta = project.meta
     info = ([LANGUAGE] if meta.get("language") else []) + list(meta.get("context") or {})
     created = _milliseconds(str(meta.get("created") or "1970-01-01T00:00:00Z"))
@@ -92,13 +82,13 @@ def export(
             stream.write(_line([cell(name) for name in names]))
             for mapping in terms(project, progress):
                 seen(mapping)
-                values = _values(mapping, found, created)
+                values = _values(mapping, lookup, created)
                 context = {LANGUAGE: mapping.row.language, **mapping.row.context}
                 extra = [context.get(name, "") for name in info]
                 # Known only by the id: other candidates.
                 other += len(mapping.candidates) > 1
                 stream.write(_line([cell(v) for v in [*values[:4], *extra, *values[4:]]]))
-        notes = found.check(concepts or "the terminology", missing_ok=missing_ok)
+        notes = lookup.check(concepts or "the terminology", missing_ok=missing_ok)
     notes.append(HISTORY)
     if other:
         notes.append(
@@ -108,14 +98,14 @@ def export(
     return notes + cell.notes()
 
 
-def _values(mapping: TermMapping, found: Concepts, created: int) -> list[str]:
+def _values(mapping: TermMapping, lookup: Concepts, created: int) -> list[str]:
     row, decision, target = mapping.row, mapping.decision, mapping.target
     offered = [
-        found.find(Target(candidate.concept, candidate.name, candidate.codes))
+        lookup.find(Target(candidate.concept, candidate.name, candidate.codes))
         for candidate in mapping.candidates
     ]
     ids = list(dict.fromkeys(str(concept.id) for concept in offered if concept))
-    concept = found.of(target)
+    concept = lookup.of(target)
     if mapping.status == "review" and offered and offered[0]:
         concept = offered[0]
     comment = decision.note if decision else ""
@@ -165,7 +155,7 @@ NEEDED = ("sourceCode", "sourceName", "mappingStatus", "conceptId")
 DECIDED = ("APPROVED", "FLAGGED")
 STATUSES = (*DECIDED, "UNCHECKED", "AUTO_MAPPED", "AUTO_MAPPED_TO_1", "INVALID_TARGET", "IGNORED")
 FLAGGED = "flagged in Usagi"
-# A field in quotes, in which a backslash or another quote stands before a quote, or a bare one.
+# A field in quotes, in which a backslash or another quote stands before a quote, or a bare field.
 _FIELD = re.compile(r'(?:"((?:[^"\\]|\\.|"")*)"|((?:[^,\\\r\n"]|\\.)*))(,|\r?\n|\Z)', re.DOTALL)
 _ESCAPE = re.compile(r'\\(.)|""', re.DOTALL)
 _REASON = re.compile(r"(.*?) ?\[flagged: (.*)\]", re.DOTALL)
@@ -260,33 +250,28 @@ def _record(
 
 def read(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     """Rows by column, with their number in the file; the header is row 1."""
-    rows = _rows(path)
-    _, header = next(rows, (1, []))
-    if not header:
+    text = read_text(path)
+    if not text:
         raise InputError("the file is empty", file=path, remedy="Check the path")
-    check_columns(path, 1, header, NEEDED)
-    for row, fields in rows:
-        if fields == [""]:
-            continue
-        check_fields(path, row, header, fields)
-        yield row, dict(zip(header, fields, strict=True))
+    rows = ((row, fields) for row, fields in _rows(path, text) if row == 1 or fields != [""])
+    return by_column(path, rows, NEEDED)
 
 
-def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    text, place, row = read_text(path), 0, 1
+def _rows(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
+    position, row = 0, 1
     fields: list[str] = []
-    while place < len(text):
-        found = _FIELD.match(text, place)
-        if found is None:
+    while position < len(text):
+        match = _FIELD.match(text, position)
+        if match is None:
             raise InputError(
                 "a quote is not closed, or stands inside a field without quotes",
                 file=path,
                 row=row,
                 remedy="Open the file in Usagi and save it again",
             )
-        quoted, bare, end = found.groups()
+        quoted, bare, end = match.groups()
         fields.append(plain(_unescape(quoted if quoted is not None else bare)))
-        place = found.end()
+        position = match.end()
         if end != ",":
             yield row, fields
             row, fields = row + 1, []
@@ -295,11 +280,11 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _unescape(text: str) -> str:
-    return _ESCAPE.sub(lambda found: {None: '"', "n": "\n"}.get(found[1], found[1]) or "", text)
+    return _ESCAPE.sub(lambda match: {None: '"', "n": "\n"}.get(match[1], match[1]) or "", text)
 
 
 def _source(fields: dict[str, str]) -> tuple[str, ...]:
-    """What tells one source term from the next, as in Usagi; and its context."""
+    """What tells a source term from the next, as in Usagi; and its context."""
     info = (value for name, value in fields.items() if name.startswith(ADD_INFO))
     return fields["sourceCode"], fields["sourceName"], *info
 

@@ -32,7 +32,7 @@ class Project:
 
     Decisions are of source terms, which are distinct in text, code, language and context; rows
     that repeat a term share its decision. A term is named by any of its row numbers, or by its
-    text where that names one term only.
+    text where no other term has it.
 
     >>> with Project.open("ward") as project:  # doctest: +SKIP
     ...     project.decide(12, "HP:0001658", who="ann", expected_version=0)
@@ -49,13 +49,13 @@ class Project:
 
         wait: seconds to wait for others who are writing
         """
-        file = place(path)
+        file = project_file(path)
         return cls(file, connect(file, wait=wait), wait)
 
     @classmethod
     def create(cls, path: str | Path, *, wait: float = WAIT) -> Self:
         """Open a project, which is made if there is none."""
-        file = place(path)
+        file = project_file(path)
         if file.parent.is_file():
             remedy = "Name a folder for the project"
             raise UsageError("it is a file", where=file.parent, remedy=remedy)
@@ -91,8 +91,8 @@ class Project:
     def meta(self) -> dict[str, Any]:
         """What it was made of and how; the keys are listed in `records`."""
         with guarded(self.path):
-            found = self.base.execute("SELECT key, value FROM meta").fetchall()
-        return {key: json.loads(value) for key, value in found if key != "header"}
+            entries = self.base.execute("SELECT key, value FROM meta").fetchall()
+        return {key: json.loads(value) for key, value in entries if key != "header"}
 
     def put(self, **values: Any) -> None:
         """Set entries of the meta data."""
@@ -110,7 +110,7 @@ class Project:
         return tuple(json.loads(row[0])) if row else ()
 
     def mappings(self, status: Status | None = None) -> Iterator[TermMapping]:
-        """Every row in the order of the input, one at a time, as it is at the first of them."""
+        """Every row in the order of the input, read in batches, as they were at the start."""
         return self._read(terms=False, status=status)
 
     def terms(self, status: Status | None = None) -> Iterator[TermMapping]:
@@ -118,29 +118,33 @@ class Project:
         return self._read(terms=True, status=status)
 
     def mapping(self, where: int | str) -> TermMapping:
-        """The mapping of one source term, at its first row."""
+        """The mapping of a source term, at its first row."""
         term = self._term(where)
         with guarded(self.path):
-            [found] = queries.mappings(self.base, terms=True, where="WHERE t.id = ?", values=[term])
-        return found
+            [mapping] = queries.mappings(
+                self.base, terms=True, where="WHERE t.id = ?", values=[term]
+            )
+        return mapping
 
     def find(self, text: str, code: str | None = None) -> list[int]:
         """First row numbers of the source terms with this text, and this code if given."""
         with guarded(self.path):
-            found = self.base.execute(
+            rows = self.base.execute(
                 "SELECT first FROM terms WHERE text = ? AND code = ifnull(?, code) ORDER BY first",
                 [decisions.as_text(text), code],
             ).fetchall()
-        return [first for (first,) in found]
+        return [first for (first,) in rows]
 
     def counts(self) -> dict[Status, dict[str, int]]:
         """For each status the number of terms, of rows and the sum of their counts."""
         query = f"""SELECT {queries.STATUS} AS status, count(*), sum(t.rows), sum(t.count)
             FROM terms t JOIN strings s ON s.id = t.string GROUP BY status"""
         with guarded(self.path):
-            found = {row[0]: row[1:] for row in self.base.execute(query)}
+            counted = {row[0]: row[1:] for row in self.base.execute(query)}
         return {
-            status: dict(zip(("terms", "rows", "count"), found.get(status, (0, 0, 0)), strict=True))
+            status: dict(
+                zip(("terms", "rows", "count"), counted.get(status, (0, 0, 0)), strict=True)
+            )
             for status in STATUSES
         }
 
@@ -227,7 +231,7 @@ class Project:
             return decisions.last_event(self.base, term)
 
     def history(self, where: int | str | None = None) -> Iterator[Event]:
-        """All that was decided, undone and flagged, oldest first; of one source term or of all."""
+        """All that was decided, undone and flagged, oldest first; of a source term or of all."""
         condition, values = "", []
         if where is not None:
             condition, values = "WHERE v.term = ?", [self._term(where)]
@@ -243,12 +247,12 @@ class Project:
     def verify(self) -> None:
         """Read the whole file; an error says that it is damaged."""
         with guarded(self.path):
-            found = self.base.execute("PRAGMA integrity_check(1)").fetchone()[0]
-        if found != "ok":
+            result = self.base.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        if result != "ok":
             raise ArtefactError(
                 "the project is damaged",
                 where=self.path,
-                values=found,
+                values=result,
                 remedy="Take it from a backup",
             )
 
@@ -256,14 +260,14 @@ class Project:
         with guarded(self.path):
             if isinstance(where, int):
                 row = self.base.execute("SELECT term FROM rows WHERE number = ?", [where])
-                found = row.fetchone()
-                if found is None:
+                term = row.fetchone()
+                if term is None:
                     raise NotFound(
                         "the project has no such row",
                         where=self.path,
                         values=f"row {where:,} of {len(self):,}",
                     )
-                return int(found[0])
+                return int(term[0])
             rows = self.find(where)
             if not rows:
                 raise NotFound("no row has this text", where=self.path, values=repr(where))
@@ -277,7 +281,7 @@ class Project:
             return self._term(rows[0])
 
 
-def place(path: str | Path) -> Path:
+def project_file(path: str | Path) -> Path:
     """The project file in a folder, or the file itself."""
     path = Path(path).expanduser()
     return path if path.suffix == ".sqlite" else path / FILE

@@ -138,22 +138,24 @@ def newest_event(base: sqlite3.Connection) -> int:
 
 
 def _state(base: sqlite3.Connection, term: int) -> _State:
-    found = base.execute("SELECT version, decision, flag FROM terms WHERE id = ?", [term])
-    return _State(*found.fetchone())
+    row = base.execute("SELECT version, decision, flag FROM terms WHERE id = ?", [term])
+    return _State(*row.fetchone())
 
 
 def _completed(base: sqlite3.Connection, term: int, made: Choice) -> Choice:
     """With the name and the codes of the candidate that was chosen."""
     if made.concept is None or (made.name and made.codes):
         return made
-    found = base.execute(
+    candidate = base.execute(
         "SELECT c.name, c.codes FROM candidates c JOIN terms t ON t.string = c.string "
         "WHERE t.id = ? AND c.concept = ?",
         [term, made.concept],
     ).fetchone()
-    if found is None:
+    if candidate is None:
         return made
-    return made._replace(name=made.name or found[0], codes=made.codes or queries.codes(found[1]))
+    return made._replace(
+        name=made.name or candidate[0], codes=made.codes or queries.codes(candidate[1])
+    )
 
 
 def _check(

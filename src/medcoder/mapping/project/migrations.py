@@ -1,7 +1,7 @@
-"""Steps from older formats of a project file to the present one.
+"""Steps from older formats of a project file to the present format.
 
 The format stands in the file as SQLite's `user_version`. Whoever changes the tables of `schema`
-adds a step: a function that takes a connection inside a transaction, and changes a file of one
+adds a step: a function that takes a connection inside a transaction, and changes a file of a
 format to the next. It uses `execute`, never `executescript`, which would commit.
 """
 
@@ -36,7 +36,7 @@ def format_of(base: sqlite3.Connection) -> int:
 def migrate(base: sqlite3.Connection, file: Path) -> None:
     """Bring a file to the present format, all the way or not at all; a copy stays beside it.
 
-    Others may have it open: they wait, and one of them does the work.
+    Others may have it open: they wait, and the first does the work.
     """
     if _is_present(base, file):
         return
@@ -79,22 +79,24 @@ def keep_copy(file: Path, old: int) -> Path:
     # By SQLite and not by the file system: the last changes may be in the journal.
     with (
         replacing(copy) as partial,
-        contextlib.closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as one,
-        contextlib.closing(sqlite3.connect(partial)) as other,
+        contextlib.closing(
+            sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
+        ) as source,
+        contextlib.closing(sqlite3.connect(partial)) as target,
     ):
-        one.backup(other)
-        other.execute("PRAGMA journal_mode = DELETE")  # the copy is one file
+        source.backup(target)
+        target.execute("PRAGMA journal_mode = DELETE")  # the copy is a single file
     return copy
 
 
 def _is_present(base: sqlite3.Connection, file: Path) -> bool:
-    """Whether a file has the present format; one of a later medcoder is refused."""
-    found, present = format_of(base), present_format()
-    if not FIRST <= found <= present:
+    """Whether a file has the present format; a file of a later medcoder is refused."""
+    format, present = format_of(base), present_format()
+    if not FIRST <= format <= present:
         raise ArtefactError(
             "the project has a format that this medcoder does not read",
             where=file,
-            values=f"it has format {found}, formats {FIRST} to {present} are read",
-            remedy="Use the medcoder that made it, or a newer one",
+            values=f"it has format {format}, formats {FIRST} to {present} are read",
+            remedy="Use the medcoder that made it, or a newer release",
         )
-    return found == present
+    return format == present

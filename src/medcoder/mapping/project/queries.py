@@ -17,7 +17,7 @@ from medcoder.mapping.project.records import (
 from medcoder.types import Code, Match
 
 _BATCH = 1000  # rows that are held at a time
-VARIABLES = 500  # of one statement
+VARIABLES = 500  # of a statement
 
 # Statuses follow from what is stored: nothing has to be rewritten when the threshold moves.
 STATUS = """CASE
@@ -49,10 +49,10 @@ def mappings(
     Terms were numbered as they came.
     """
     query = f"{_TERMS if terms else _ROWS} {where} ORDER BY {'t.id' if terms else 'r.number'}"
-    found = base.execute(query, values)
-    while some := found.fetchmany(_BATCH):
-        candidates = _candidates(base, {row[8] for row in some})
-        for row in some:
+    rows = base.execute(query, values)
+    while batch := rows.fetchmany(_BATCH):
+        candidates = _candidates(base, {row[8] for row in batch})
+        for row in batch:
             yield _mapping(row, candidates)
 
 
@@ -97,15 +97,15 @@ def _mapping(row: Sequence[Any], candidates: dict[int, tuple[Match, ...]]) -> Te
 
 
 def _candidates(base: sqlite3.Connection, strings: set[int]) -> dict[int, tuple[Match, ...]]:
-    found: dict[int, list[Match]] = {}
+    matches: dict[int, list[Match]] = {}
     wanted = sorted(strings)
     for start in range(0, len(wanted), VARIABLES):
         some = wanted[start : start + VARIABLES]
         marks = ",".join("?" * len(some))
         query = f"{_CANDIDATES} WHERE string IN ({marks}) ORDER BY string, rank"
         for string, *row in base.execute(query, some):
-            found.setdefault(string, []).append(_candidate(row))
-    return {string: tuple(some) for string, some in found.items()}
+            matches.setdefault(string, []).append(_candidate(row))
+    return {string: tuple(some) for string, some in matches.items()}
 
 
 def _candidate(row: Sequence[Any]) -> Match:

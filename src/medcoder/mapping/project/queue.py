@@ -57,14 +57,14 @@ def page(
     with project.snapshot() as base:
         [total] = base.execute(f"SELECT count(*) {_FROM} {where}", values).fetchone()
         query = f"SELECT t.id, t.first {_FROM} {where} ORDER BY {_BY[by]} LIMIT ? OFFSET ?"
-        found = base.execute(query, [*values, limit, offset]).fetchall()
+        rows = base.execute(query, [*values, limit, offset]).fetchall()
         terms: dict[int, TermMapping] = {}
-        for start in range(0, len(found), queries.VARIABLES):
-            some = [number for number, _ in found[start : start + queries.VARIABLES]]
+        for start in range(0, len(rows), queries.VARIABLES):
+            some = [number for number, _ in rows[start : start + queries.VARIABLES]]
             marks = f"WHERE t.id IN ({','.join('?' * len(some))})"
-            for one in queries.mappings(base, terms=True, where=marks, values=some):
-                terms[one.row.number] = one
-    return Page(int(total), tuple(terms[first] for _, first in found))
+            for mapping in queries.mappings(base, terms=True, where=marks, values=some):
+                terms[mapping.row.number] = mapping
+    return Page(int(total), tuple(terms[first] for _, first in rows))
 
 
 def changes(project: Project, since: int = 0, limit: int = 500) -> tuple[Event, ...]:
@@ -111,10 +111,14 @@ def accept(
         query = f"SELECT count(*), ifnull(sum(t.rows), 0) {_FROM} {where}"
         terms, rows = project.base.execute(query, values).fetchone()
         if not only_count:
-            found = list(queries.mappings(project.base, terms=True, where=where, values=values))
-            for one in found:
-                best = one.candidates[0]
+            mappings = list(queries.mappings(project.base, terms=True, where=where, values=values))
+            for mapping in mappings:
+                best = mapping.candidates[0]
                 project.decide(
-                    one.row.number, best.concept, who=who, note=note, expected_version=one.version
+                    mapping.row.number,
+                    best.concept,
+                    who=who,
+                    note=note,
+                    expected_version=mapping.version,
                 )
     return {"terms": int(terms), "rows": int(rows), "threshold": threshold}

@@ -71,28 +71,29 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """Places of the columns in a row."""
+    """Positions of the columns in a row."""
 
     text: int
     code: int | None
     count: int | None
     language: int | None
-    context: tuple[tuple[int, str, Role], ...]  # place, name, role
+    context: tuple[tuple[int, str, Role], ...]  # position, name, role
 
     @classmethod
     def of(cls, table: Table, settings: Settings) -> Columns:
-        """Where they are; one that is not there is an error that lists those that are."""
+        """Where they are; a missing column is an error that lists those there are."""
 
         def optional(name: str) -> int | None:
-            return _place(table, name) if name else None
+            return _position(table, name) if name else None
 
         return cls(
-            text=_place(table, settings.column),
+            text=_position(table, settings.column),
             code=optional(settings.code),
             count=optional(settings.count),
             language=optional(settings.language),
             context=tuple(
-                (_place(table, name), name, role) for name, role in sorted(settings.context.items())
+                (_position(table, name), name, role)
+                for name, role in sorted(settings.context.items())
             ),
         )
 
@@ -106,14 +107,14 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _place(table: Table, name: str) -> int:
-    places = [place for place, column in enumerate(table.header) if column == name]
-    if len(places) == 1:
-        return places[0]
+def _position(table: Table, name: str) -> int:
+    positions = [position for position, column in enumerate(table.header) if column == name]
+    if len(positions) == 1:
+        return positions[0]
     file = table.name or None
-    if places:
+    if positions:
         remedy = "Give each column a name of its own"
-        values = f"{len(places)} are called {name!r}"
+        values = f"{len(positions)} are called {name!r}"
         raise InputError("several columns have one name", file=file, values=values, remedy=remedy)
     separated: str = getattr(table, "hint", str)()
     raise missing_columns([name], table.header, file=file, row=None, remedy=separated)
@@ -197,14 +198,14 @@ class Adder:
         code = fields[columns.code].strip() if columns.code is not None else ""
         language = fields[columns.language].strip() if columns.language is not None else ""
         language = language_tag(language)
-        context = tuple(clean(fields[place]) for place, _, _ in columns.context)
+        context = tuple(clean(fields[position]) for position, _, _ in columns.context)
         scope = self._scope(context)
         for column, value in scope.unknown:
             _count_value(self.unknown.setdefault(column, {}), value)
         key = (text, code, language, *context)
-        found = self._terms.recall(key)
-        if found is not None:
-            return found
+        term = self._terms.recall(key)
+        if term is not None:
+            return term
         named = {
             name: value
             for (_, name, _), value in zip(columns.context, context, strict=True)
@@ -219,9 +220,9 @@ class Adder:
         return self._terms.keep(key, term)
 
     def _scope(self, context: tuple[str, ...]) -> Scope:
-        found = self._scopes.recall(context)
-        if found is not None:
-            return found
+        scope = self._scopes.recall(context)
+        if scope is not None:
+            return scope
         only: dict[str, list[str]] = {"vocabulary": list(self._settings.vocabularies)}
         hints, unknown = [], []
         for (_, column, role), value in zip(self._columns.context, context, strict=True):
@@ -249,8 +250,8 @@ class Adder:
     def _number(self, table: str, *, extra: dict[str, Any] | None = None, **key: Any) -> int:
         """The number of an entry, which is added if it is new."""
         where = " AND ".join(f"{name} = ?" for name in key)
-        found = self._base.execute(f"SELECT id FROM {table} WHERE {where}", [*key.values()])
-        row = found.fetchone()
+        rows = self._base.execute(f"SELECT id FROM {table} WHERE {where}", [*key.values()])
+        row = rows.fetchone()
         if row is not None:
             return int(row[0])
         values = key | (extra or {})
@@ -262,8 +263,8 @@ class Adder:
         return added.lastrowid
 
     def _count(self, number: int, row: Row) -> int:
-        place = self._columns.count
-        text = row.fields[place].strip() if place is not None and row.whole else ""
+        position = self._columns.count
+        text = row.fields[position].strip() if position is not None and row.whole else ""
         if not text:
             return 1
         try:
@@ -272,9 +273,9 @@ class Adder:
                 raise ValueError
         except (ValueError, OverflowError) as error:
             raise InputError(
-                f"the count of data row {number:,} is not a whole number",
-                file=self._file, values=repr(text),
-                remedy="Counts must be whole numbers, or empty for one",
+                "a count is not a whole number",
+                file=self._file, where=f"data row {number:,}", values=repr(text),
+                remedy="Counts must be whole numbers, or empty for 1",
             ) from error  # fmt: skip
         return int(count)
 

@@ -1,4 +1,4 @@
-"""The tables of a project file, and opening one so that every failure has a plain reason."""
+"""The tables of a project file, and how it is opened, so that every failure has a plain reason."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from medcoder.files import sync
 from medcoder.mapping.project.migrations import migrate, present_format
 
 APPLICATION = 0x6D65646D  # "medm", in the header of the file
-_ROOM = 1 << 20  # bytes; with fewer, an error of writing is one of room
-WAIT = 30.0  # seconds that a writer waits for another one
+_ROOM = 1 << 20  # bytes; with fewer, an error of writing means a full disk
+WAIT = 30.0  # seconds that a writer waits for another
 
 _DAMAGED = (
     "the project is damaged",
@@ -40,7 +40,7 @@ _REASONS = {
 }
 
 # A string is looked up once for each scope; a term is what a person decides on; rows repeat it.
-# A decision is an event and stays one: what stands now is `terms.decision`.
+# A decision is an event and stays: what stands now is `terms.decision`.
 TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE scopes (id INTEGER PRIMARY KEY, value TEXT NOT NULL UNIQUE);
@@ -119,8 +119,8 @@ def connect(file: Path, *, make: bool = False, wait: float = WAIT) -> sqlite3.Co
         raise _missing(file)
     with guarded(file, made=not make):
         if make and not file.exists():
-            _place(file)
-        # Unless it is to be made, one that is deleted this moment stays so.
+            _put_empty(file)
+        # Unless it is to be made, a file that is deleted this moment stays so.
         address = f"{file.absolute().as_uri()}?mode={'rwc' if make else 'rw'}"
         base = sqlite3.connect(address, uri=True, timeout=wait, isolation_level=None)
         try:
@@ -138,7 +138,7 @@ def connect(file: Path, *, make: bool = False, wait: float = WAIT) -> sqlite3.Co
 
 @contextlib.contextmanager
 def transaction(base: sqlite3.Connection, file: Path) -> Iterator[None]:
-    """All of it is written, or nothing; inside another one, it is part of that."""
+    """All of it is written, or nothing; inside another transaction, it is part of that."""
     if base.in_transaction:
         yield
         return
@@ -155,7 +155,7 @@ def transaction(base: sqlite3.Connection, file: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def guarded(file: Path, *, made: bool = True) -> Iterator[None]:
-    """Errors of SQLite as ours; of a file that is not there, that is the one if it was made."""
+    """Errors of SQLite as ours; that the file is missing goes first, if it had been made."""
     try:
         yield
     except sqlite3.Error as error:
@@ -164,12 +164,12 @@ def guarded(file: Path, *, made: bool = True) -> Iterator[None]:
         raise _ours(error, file) from error
 
 
-def _place(file: Path) -> None:
+def _put_empty(file: Path) -> None:
     """Put an empty project where none is: whole, since others may open it the moment it is there.
 
     Where that cannot be done (a disk without hard links, another was faster, or the journal of a
-    project that was deleted is left, which would be read into a new one), nothing is done: the
-    caller makes the tables in place, or says what is wrong.
+    project that was deleted is left, which would be read into a new file), nothing is done: the
+    caller makes the tables there, or says what is wrong.
     """
     if any(file.with_name(f"{file.name}-{left}").exists() for left in ("wal", "shm")):
         return
