@@ -31,7 +31,7 @@ from medcoder import KG, bundled_kg
 from medcoder.encode.onnx import OnnxEncoder
 from medcoder.model.encoder import TransformerEncoder
 from medcoder.model.export import agreement, export
-from medcoder.vectors.plan import make_plan, row_texts
+from medcoder.vectors.embed import make_plan, row_texts
 
 Encode = Callable[[Sequence[str]], Any]
 BATCH = 32

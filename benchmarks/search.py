@@ -26,8 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from medcoder.index import INDEXES, build_index, open_index
-from medcoder.index.filtered import Filtered
-from medcoder.index.scan import Found, Mask, scan
+from medcoder.index.exact import Filtered, Mask, Neighbours, scan
 from medcoder.index.stored import Stored
 from medcoder.vectors import Vectors
 
@@ -168,7 +167,7 @@ def ask(index: Any, queries: Floats, right: Any, allowed: Mask | None) -> dict[s
     }
 
 
-def recall(found: Found, right: npt.NDArray[np.int64]) -> dict[str, float]:
+def recall(found: Neighbours, right: npt.NDArray[np.int64]) -> dict[str, float]:
     shared = [len(np.intersect1d(*pair)) for pair in zip(found.rows, right, strict=True)]
     return {
         "recall_1": float((found.rows[:, 0] == right[:, 0]).mean()),

@@ -241,7 +241,7 @@ def test_a_home_that_cannot_be_written(tmp_path, ordinary, home):
     (tmp_path / "locked").chmod(0o755)
     assert (done.returncode, done.stdout) == (2, b"")
     text = done.stderr.decode()
-    assert text.startswith(f"error: cannot keep a graph in {tmp_path / home} (")
+    assert text.startswith(f"error: {tmp_path / home}: the graph cannot be kept: ")
     assert text.endswith("Set MEDCODER_HOME to a folder that you may write to\n")
     assert text.count("\n") == 1
 

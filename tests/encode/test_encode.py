@@ -275,7 +275,7 @@ def test_threads(mean):
         for order, vectors in zip(orders, found, strict=True):
             assert vectors == pytest.approx(expected[order], abs=1e-5)
     for threads in (0, -1):
-        with pytest.raises(UsageError, match=f"threads is {threads}: there must be one at least"):
+        with pytest.raises(UsageError, match=f"threads must be 1 or more: {threads}"):
             OnnxEncoder.load(mean.path, threads=threads)
 
 
@@ -328,7 +328,9 @@ def test_an_export_says_what_it_is(tmp_path):
 
 
 def test_no_such_weights(tmp_path):
-    with pytest.raises(UsageError, match="no precision 'int4': there are float32, float16, int8"):
+    with pytest.raises(
+        UsageError, match=r"no such precision: 'int4'\. There are: float32, float16, int8"
+    ):
         export(MEAN, tmp_path / "it", weights="int4")
     assert list(tmp_path.iterdir()) == []
 
@@ -499,7 +501,7 @@ def test_weights_of_which_a_part_is_missing(tmp_path, fault):
     (tmp_path / "w").write_bytes(save(stored))
     if fault == "not there":
         (tmp_path / "w").unlink()
-    with pytest.raises(ArtefactError, match=r"w cannot be read: .*Copy or export it again"):
+    with pytest.raises(ArtefactError, match=r"w: it cannot be read: .*Copy or export it again"):
         load_weights(tmp_path / "w")
 
 

@@ -13,13 +13,12 @@ from medcoder.arrays import write_array
 from medcoder.artefact import create
 from medcoder.errors import ArtefactError, UsageError
 from medcoder.index import INDEXES, build_index, choose, open_index
+from medcoder.index import exact as exact_module
 from medcoder.index import ivf as ivf_module
-from medcoder.index import lists as lists_module
-from medcoder.index import scan as base_module
 from medcoder.index import stored as stored_module
 from medcoder.index.clusters import Clusters, _shared
+from medcoder.index.exact import Neighbours, scan, settle
 from medcoder.index.ivf import IvfIndex
-from medcoder.index.scan import Found, scan, settle
 from medcoder.index.stored import Stored
 from medcoder.vectors import KIND, VERSION, Vectors
 
@@ -276,7 +275,7 @@ def test_a_filter_is_not_mistaken_for_another(kind, vectors, folder, data, monke
 @kinds
 def test_nothing_to_search(kind, tmp_path):
     vectors = make_vectors(tmp_path / "v", np.zeros((0, WIDTH), np.float32))
-    with pytest.raises(UsageError, match=re.escape(f"{tmp_path / 'v'} has no vectors")):
+    with pytest.raises(UsageError, match=re.escape(f"{tmp_path / 'v'}: no vectors")):
         build_index(kind, vectors, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["v"]
 
@@ -354,10 +353,10 @@ def test_an_index_of_other_vectors_is_refused(kind, vectors, folder, data, tmp_p
 def test_queries_and_masks_that_make_no_sense(index, data):
     query = data[1][:1]
     for bad in (query[0], query[:, :-1], np.full_like(query, np.nan)):
-        with pytest.raises(UsageError, match="need finite rows of 32 numbers"):
+        with pytest.raises(UsageError, match="finite rows of 32 numbers"):
             index.search(bad, K)
     for mask in (np.ones(ROWS - 1, np.bool_), np.ones(ROWS, np.int8)):
-        with pytest.raises(UsageError, match="one bool for each of the 6,000 rows"):
+        with pytest.raises(UsageError, match="a bool for each of the 6,000 rows"):
             index.search(query, K, allowed=mask)
 
 
@@ -436,7 +435,7 @@ def test_lists_that_do_not_exist_are_errors(vectors, folder, data, tmp_path):
         list_of[5000] = wrong
         list_of.tofile(file)
         index = open_index("ivf", vectors, file.parent)
-        with pytest.raises(ArtefactError, match=re.escape(f"{file} is damaged")):
+        with pytest.raises(ArtefactError, match=re.escape(f"{file}: it is damaged")):
             index.search(data[1], K, allowed=allowed)
 
 
@@ -446,7 +445,7 @@ def test_rows_that_do_not_exist_are_errors(vectors, folder, data, tmp_path, byte
     file = tmp_path / "ivf" / "ivf.lists"
     file.write_bytes(bytes([byte]) * file.stat().st_size)
     index = open_index("ivf", vectors, tmp_path / "ivf")
-    with pytest.raises(ArtefactError, match="not among the 6,000 there are"):
+    with pytest.raises(ArtefactError, match="beyond the 6,000 there are"):
         index.search(data[1], K)
 
 
@@ -464,14 +463,14 @@ def test_more_is_fetched_until_it_is_settled(vectors, data, monkeypatch):
         found = np.take_along_axis(scores[places], order, 1).astype(np.float32)
         if size == 12:  # the second query finds next to nothing at first
             order[1, 5:], found[1, 5:] = -1, -np.inf
-        return Found(found, order)
+        return Neighbours(found, order)
 
     found = settle(fetch, Stored(vectors), queries, K, first=12, among=ROWS, slack=0.1)
     assert found.rows.tolist() == brute(vectors.rows, queries, K).tolist()
     assert asked[0] == (3, 12)
     assert [size for _, size in asked] == [12 * 4**turn for turn in range(len(asked))]
     asked.clear()
-    monkeypatch.setattr(base_module, "_TIES", 0)
+    monkeypatch.setattr(exact_module, "_TIES", 0)
     found = settle(fetch, Stored(vectors), queries, K, first=12, among=ROWS, slack=0.1)
     assert asked == [(3, 12), (1, 48)]
     assert (found.rows != -1).all()
@@ -489,7 +488,7 @@ def test_a_filter_far_from_the_query_reads_the_lists_it_is_in(vectors, folder, d
 
 
 def test_lists_are_the_same_however_large_the_blocks(vectors, folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(lists_module, "_BLOCK", 700)
+    monkeypatch.setattr(ivf_module, "_SORTED", 700)
     IvfIndex.build(vectors, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
         path.name for path in (folder / "ivf").iterdir()

@@ -148,7 +148,9 @@ def test_a_calibration_that_is_none_is_refused_at_once(
     file = tmp_path / "given.json"
     if content is not None:
         file.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(ArtefactError, match=r"given.json cannot be read.* Build the index again"):
+    with pytest.raises(
+        ArtefactError, match=r"given.json: it cannot be read.* Build the index again"
+    ):
         build(many_kg, bag, tmp_path / "a.index", calibration=file)
     assert (encoded_texts, "a.index" in left_in(tmp_path)) == ([], False)
 
@@ -179,7 +181,9 @@ def test_vectors_of_something_else_are_refused(many_kg, bag, toy_kg, tmp_path):
     other = write_bag(tmp_path / "other.onnx", WORDS, seed=3)
     for name, graph, encoder in (("toy.vectors", toy_kg, bag), ("other.vectors", many_kg, other)):
         vectors = embed(graph, encoder, tmp_path / name)
-        with pytest.raises(ArtefactError, match="vectors is not of this graph and this encoder"):
+        with pytest.raises(
+            ArtefactError, match="vectors: the vectors are not of this graph and this encoder"
+        ):
             build(many_kg, bag, tmp_path / "a.index", vectors=vectors)
     assert left_in(tmp_path) == ["other.onnx", "other.vectors", "toy.vectors"]
 
@@ -246,7 +250,7 @@ def test_another_encoder_than_that_of_the_vectors_is_an_error(index, many_kg, tm
     _swap("encoder")(index)
     normalizer = Normalizer.load(index)
     assert normalizer.normalize("cold", stages=["exact"], threshold=0)[0].concept  # needs none
-    with pytest.raises(ArtefactError, match="vectors of another model than its own"):
+    with pytest.raises(ArtefactError, match="its vectors are of another model than its own"):
         normalizer.normalize("cold")
 
 
@@ -280,7 +284,7 @@ def test_a_graph_of_hardly_anything(bag, tmp_path, count):
 def test_a_graph_without_terms_to_search(bag, tmp_path):
     rows = [("C0", "cold", "en", "MSH", "1", "PT", 0)]
     build_kg([small_source(rows, flags=[("C0", "extension")])], tmp_path / "s.kg")
-    with pytest.raises(UsageError, match="has no vectors to search"):
+    with pytest.raises(UsageError, match="no vectors to search"):
         build(KG.open(tmp_path / "s.kg"), bag, tmp_path / "s.index")
     assert "s.index" not in left_in(tmp_path)
 

@@ -392,7 +392,7 @@ def test_a_filter_that_nothing_fits(normalizer):
 
 def test_a_filter_must_name_something(normalizer):
     for name in Filter._fields:
-        with pytest.raises(UsageError, match=f"{name} is empty: name at least one"):
+        with pytest.raises(UsageError, match=f"{name} is empty. Name at least one"):
             normalizer.normalize("cold", **{name: []})
 
 
@@ -583,13 +583,13 @@ def test_confidence_in_an_exact_match_does_not_need_the_other_stages(normalizer)
 @pytest.mark.parametrize(
     "options, said",
     [
-        ({"top": 0}, "top is 0: it must be between 1 and 1000"),
-        ({"top": 1001}, "top is 1001"),
-        ({"threshold": 1.5}, r"threshold is 1.5: it must be between 0 and 1"),
-        ({"threshold": -0.1}, "threshold is -0.1"),
-        ({"threshold": float("nan")}, "threshold is nan"),
-        ({"stages": []}, r"stages are \[\]: choose from exact, dense, ngram"),
-        ({"stages": ["dense", "fuzzy"]}, "stages are .*'fuzzy'"),
+        ({"top": 0}, "top must be between 1 and 1000: 0"),
+        ({"top": 1001}, "top must be between 1 and 1000: 1001"),
+        ({"threshold": 1.5}, "threshold must be between 0 and 1: 1.5"),
+        ({"threshold": -0.1}, "threshold must be between 0 and 1: -0.1"),
+        ({"threshold": float("nan")}, "threshold must be between 0 and 1: nan"),
+        ({"stages": []}, "no such stages: none. Choose from: exact, dense, ngram"),
+        ({"stages": ["dense", "fuzzy"]}, "no such stages: fuzzy"),
     ],
 )
 def test_wrong_usage_is_told_before_anything_is_read(normalizer, options, said):
@@ -605,7 +605,9 @@ def test_wrong_usage_is_told_before_anything_is_read(normalizer, options, said):
 
 
 def test_one_string_is_not_taken_for_its_letters(normalizer):
-    with pytest.raises(UsageError, match=r"takes a list of strings. For one, use normalize"):
+    with pytest.raises(
+        UsageError, match=r"takes a list of strings. For a single string, use normalize"
+    ):
         normalizer.normalize_many("heart attack")
 
 

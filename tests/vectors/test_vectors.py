@@ -29,9 +29,8 @@ from medcoder.kg.columns import Terms
 from medcoder.kg.keys import hash_text
 from medcoder.vectors import NO_ROW, Vectors, widen
 from medcoder.vectors import embed as module
-from medcoder.vectors.embed import embed
+from medcoder.vectors.embed import embed, make_plan, row_texts, text_hashes
 from medcoder.vectors.known import Known, known_vectors, open_seed, save_seed
-from medcoder.vectors.plan import make_plan, row_texts, text_hashes
 from support.memory import MemorySource
 
 
@@ -202,7 +201,9 @@ def test_a_graph_without_strings_to_embed(tmp_path):
 
 def test_vectors_of_another_graph(kg, toy_kg, tmp_path):
     embed(toy_kg, Fake(), tmp_path / "it")
-    with pytest.raises(ArtefactError, match=r"it holds vectors of another graph than .*Embed this"):
+    with pytest.raises(
+        ArtefactError, match=r"it: the vectors are of another graph: not .*Embed this"
+    ):
         Vectors.open(tmp_path / "it", kg=kg)
     with pytest.raises(ArtefactError, match="not"):
         Vectors.open(kg.path)
@@ -219,7 +220,9 @@ def test_damaged_vectors(toy_kg, tmp_path, harm):
         file.write_bytes(whole[:-1] if harm == "cut" else whole + b"x")
         if harm == "missing":
             file.unlink()
-        with pytest.raises(ArtefactError, match=f"{name} .*the vectors .*Copy or build it again"):
+        with pytest.raises(
+            ArtefactError, match=f"{name}: it .*the vectors .*Copy or build it again"
+        ):
             Vectors.open(tmp_path / "it")
         file.write_bytes(whole)
     assert len(Vectors.open(tmp_path / "it")) > 30
@@ -230,9 +233,9 @@ def test_what_is_there_is_not_overwritten_unasked(kg, toy_kg, tmp_path):
     (tmp_path / "papers").mkdir()
     (tmp_path / "papers" / "thesis.txt").write_text("years of work")
     encoder = Fake("b")
-    with pytest.raises(UsageError, match=r"it exists\. Choose another place"):
+    with pytest.raises(UsageError, match=r"it: it exists\. Choose another place"):
         embed(kg, encoder, tmp_path / "it")
-    with pytest.raises(ArtefactError, match="papers is not"):
+    with pytest.raises(ArtefactError, match="papers: it is not"):
         embed(kg, encoder, tmp_path / "papers", overwrite=True)
     assert encoder.calls == 0, "hours of work before the error"
     assert embed(kg, encoder, tmp_path / "it", overwrite=True).encoder == "b"
@@ -520,7 +523,7 @@ def test_known_vectors_spare_encoding(kg, toy_kg, expected, shards, tmp_path):
 def test_known_vectors_of_another_encoder(kg, toy_kg, tmp_path):
     other = known_vectors(embed(toy_kg, Fake("b"), tmp_path / "toy"))
     encoder = Fake()
-    with pytest.raises(UsageError, match=r"toy was not made by this encoder\. Leave it out"):
+    with pytest.raises(UsageError, match=r"toy: it was not made by this encoder\. Leave it out"):
         embed(kg, encoder, tmp_path / "it", known=[other])
     assert encoder.calls == 0 and left(tmp_path) == ["toy"]
 
@@ -630,7 +633,9 @@ HARMS = ["cut", "empty", "zeros", "noise", "missing", "no column", "short column
 def test_damaged_seeds(tmp_path, harm):
     save_seed(seed_of(units(5, 8)), tmp_path / "seed")
     harmed_seed(tmp_path / "seed", harm)
-    with pytest.raises(ArtefactError, match=r"seed cannot be read: .*\. Install medcoder again"):
+    with pytest.raises(
+        ArtefactError, match=r"seed: it cannot be read: .*\. Install medcoder again"
+    ):
         open_seed(tmp_path / "seed")
 
 

@@ -48,7 +48,9 @@ def bundled_kg(progress: Progress | None = None) -> Path:
             if isinstance(error, UsageError):
                 raise
             reason = error.strerror or error
-            raise UsageError(f"cannot keep a graph in {home()} ({reason}). {REMEDY}") from error
+            raise UsageError(
+                "the graph cannot be kept", where=home(), values=reason, remedy=REMEDY
+            ) from error
     return path
 
 

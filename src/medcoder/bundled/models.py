@@ -12,7 +12,7 @@ from medcoder.errors import ArtefactError
 
 MODEL = "medcoder-all"  # that is used where no other is named
 MODELS = Path(__file__).parent.parent / "models"
-_ALIASES = {"medcoder-en": "medcoder-all"}  # one model under both names
+_ALIASES = {"medcoder-en": "medcoder-all"}  # the same model under both names
 
 
 def bundled_models() -> dict[str, Path]:
@@ -27,7 +27,7 @@ def bundled_model() -> Path:
     """The folder of the model that is used where no other is named."""
     folder = bundled_models().get(MODEL)
     if folder is None:
-        raise ArtefactError(f"the model {MODEL} is missing. Install medcoder again")
+        raise ArtefactError(f"the model {MODEL} is missing", remedy="Install medcoder again")
     return folder
 
 

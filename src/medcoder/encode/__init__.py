@@ -22,7 +22,7 @@ _ONNX = "onnx"  # folder of an exported encoder inside a model directory
 
 
 def exported(name_or_path: str | Path) -> Path | None:
-    """The directory of the exported encoder that is meant, if one is."""
+    """The directory of the exported encoder that is meant, if any is."""
     folder = bundled_models().get(str(name_or_path)) or Path(name_or_path).expanduser()
     for path in (folder, folder / _ONNX):
         # What training leaves is an artefact too, but a Hugging Face checkpoint first.
@@ -58,6 +58,6 @@ def load_exported(name_or_path: str | Path, *, threads: int | None = None) -> On
         raise ArtefactError(
             f"it is not an exported encoder: it has no {META}",
             where=name_or_path,
-            remedy="Check the path, or make one with: medcoder export",
+            remedy="Check the path, or make an encoder with: medcoder export",
         )
     return OnnxEncoder.load(path, threads=threads)

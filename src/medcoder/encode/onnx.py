@@ -1,7 +1,7 @@
 """The encoder without torch: onnxruntime and tokenizers.
 
-Texts are encoded in batches of one length, so that nothing is padded and no mask is needed, and
-each batch by one thread: at the size of a term, threads inside a batch wait for each other.
+Texts are encoded in batches of equal length, so that nothing is padded and no mask is needed, and
+each batch by a single thread: at the size of a term, threads inside a batch wait for each other.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class OnnxEncoder:
     def __init__(self, folder: Path, meta: dict[str, Any], *, threads: int | None = None) -> None:
         """Use `OnnxEncoder.load`."""
         if threads is not None and threads < 1:
-            raise UsageError(f"threads is {threads}: there must be one at least")
+            raise UsageError("threads must be 1 or more", values=threads)
         self._threads = threads or _cores()
         self.path = folder
         try:
@@ -56,7 +56,10 @@ class OnnxEncoder:
             raise
         except Exception as error:  # neither library has an error of its own for a bad file
             raise ArtefactError(
-                f"{folder} cannot be loaded: {error!r}. Copy or export it again"
+                "it cannot be loaded",
+                where=folder,
+                values=repr(error),
+                remedy="Copy or export it again",
             ) from error
 
     @classmethod
@@ -85,19 +88,19 @@ class OnnxEncoder:
         return tokens
 
     def _encode(self, texts: Sequence[str], vectors: npt.NDArray[np.float32]) -> None:
-        places: dict[tuple[int, ...], list[int]] = {}
-        for place, ids in enumerate(self.tokenize(texts)):
-            places.setdefault(tuple(ids), []).append(place)
-        longest_first = sorted(places, key=len, reverse=True)
+        positions: dict[tuple[int, ...], list[int]] = {}
+        for position, ids in enumerate(self.tokenize(texts)):
+            positions.setdefault(tuple(ids), []).append(position)
+        longest_first = sorted(positions, key=len, reverse=True)
 
         def run(batch: list[tuple[int, ...]]) -> None:
             made = self._session.run(None, {INPUT: np.array(batch, np.int64)})[0]
             for ids, vector in zip(batch, made, strict=True):
-                vectors[places[ids]] = vector
+                vectors[positions[ids]] = vector
 
         batches = _batches(longest_first)
         threads = min(self._threads, len(batches))
-        if threads < 2:  # to start one takes some of the time of one string
+        if threads < 2:  # starting a thread takes some of the time of a string
             for batch in batches:
                 run(batch)
         else:
@@ -120,7 +123,7 @@ def _session(folder: Path) -> Any:
 
 
 def _batches(by_length: list[tuple[int, ...]]) -> list[list[tuple[int, ...]]]:
-    """Runs of one length, of about `_TOKENS` tokens each."""
+    """Runs of equal length, of about `_TOKENS` tokens each."""
     batches: list[list[tuple[int, ...]]] = []
     for ids in by_length:
         last = batches[-1] if batches else []

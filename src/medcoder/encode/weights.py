@@ -27,7 +27,7 @@ def save_weights(weights: Mapping[str, npt.NDArray[Any]], file: Path, precision:
     """Write the arrays by name. Only float arrays of two and more dimensions are made smaller."""
     if precision not in get_args(Precision):
         known = ", ".join(get_args(Precision))
-        raise UsageError(f"no precision {precision!r}: there are {known}")
+        raise UsageError("no such precision", values=repr(precision), remedy=f"There are: {known}")
     stored: Arrays = {}
     for name, array in weights.items():
         array = np.asarray(array, order="C")  # a file knows no other
@@ -49,14 +49,16 @@ def load_weights(file: Path) -> Arrays:
         whole = [name for name, array in stored.items() if array.dtype == np.int8]
         restored = {name: dequantise(stored.pop(name), stored.pop(name + _SCALE)) for name in whole}
     except (OSError, SafetensorError, KeyError, ValueError) as error:
-        raise ArtefactError(f"{file} cannot be read: {error}. Copy or export it again") from error
+        raise ArtefactError(
+            "it cannot be read", where=file, values=error, remedy="Copy or export it again"
+        ) from error
     for name, array in stored.items():
         restored[name] = array.astype(np.float32) if array.dtype == np.float16 else array
     return restored
 
 
 def quantise(array: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float16]]:
-    """Integers of the array's shape, and one scale for each 16 of them."""
+    """Integers of the array's shape, and a scale for each 16 of them."""
     groups = array.reshape(-1, _GROUP)  # (g, 16)
     scales = (np.abs(groups).max(1) / 127).astype(np.float16)
     # Rounding may have made a scale smaller, and tiny ones zero: what is divided by must be both

@@ -1,7 +1,7 @@
-"""Nearest neighbours among the rows of `Vectors`, by one contract whatever the engine.
+"""Nearest neighbours among the rows of `Vectors`, by the same contract whatever the engine.
 
-Scores are cosines computed from the stored rows. A filter is a mask over the rows; one that keeps
-few of them is searched exactly, so that it never loses what the whole would have found.
+Scores are cosines computed from the stored rows. A filter is a mask over the rows. If it keeps
+few of them, they are searched exactly, so that it never loses a row that a search of all gives.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from medcoder.errors import UsageError
-from medcoder.index.scan import Found, Mask, RowIndex
+from medcoder.index.exact import Mask, Neighbours, RowIndex
 from medcoder.registry import Registry
 from medcoder.vectors import Vectors
 
@@ -21,7 +21,7 @@ INDEXES = Registry(
         "hnsw": "medcoder.index.hnsw:HnswIndex",
     },
 )
-_EXACT_UP_TO = 30_000  # rows that one query reads in some 5 ms
+_EXACT_UP_TO = 30_000  # rows that a query reads in some 5 ms
 
 
 def choose(rows: int) -> str:
@@ -32,7 +32,9 @@ def choose(rows: int) -> str:
 def build_index(kind: str, vectors: Vectors, folder: Path) -> None:
     """Write what an index of this kind needs into `folder`."""
     if len(vectors) == 0:
-        raise UsageError(f"{vectors.path} has no vectors to search. Embed a graph that has terms")
+        raise UsageError(
+            "no vectors to search", where=vectors.path, remedy="Embed a graph that has terms"
+        )
     INDEXES.load(kind).build(vectors, folder)
 
 
@@ -42,4 +44,4 @@ def open_index(kind: str, vectors: Vectors, folder: Path) -> RowIndex:
     return index
 
 
-__all__ = ["INDEXES", "Found", "Mask", "RowIndex", "build_index", "choose", "open_index"]
+__all__ = ["INDEXES", "Mask", "Neighbours", "RowIndex", "build_index", "choose", "open_index"]

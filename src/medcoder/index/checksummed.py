@@ -36,22 +36,26 @@ def read_checksummed(path: Path, flags: int = 0) -> Any:
             return faiss.read_index(os.fspath(path), flags)
     except (OSError, RuntimeError) as error:
         raise ArtefactError(
-            f"{path} cannot be read: {error}. Copy or build the index again"
+            "it cannot be read", where=path, values=error, remedy="Copy or build the index again"
         ) from error
-    raise ArtefactError(f"{path} is cut off or damaged. Copy or build the index again")
+    raise ArtefactError(
+        "it is cut off or damaged", where=path, remedy="Copy or build the index again"
+    )
 
 
 def check_fits(path: Path, index: Any, *, rows: int, width: int) -> None:
     """An index must be of the vectors at hand."""
     if (index.ntotal, index.d) != (rows, width):
         raise ArtefactError(
-            f"{path} is of {index.ntotal:,} vectors of {index.d} numbers, not of these {rows:,} "
-            f"of {width}. Build the index again"
+            f"it is of {index.ntotal:,} vectors of {index.d} numbers, not of these {rows:,} "
+            f"of {width}",
+            where=path,
+            remedy="Build the index again",
         )
 
 
 def slack_of(quantizer: Any) -> float:
-    """By how much bytes of one scale for all numbers change a cosine, but for one in millions."""
+    """How much a cosine may change when all numbers are bytes of the same scale."""
     _, span = faiss.vector_to_array(quantizer.trained)
     # Numbers are off by up to half a step, evenly; five times the deviation of their sum.
     return float(5 * span / 255 / 12**0.5)

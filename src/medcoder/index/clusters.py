@@ -1,8 +1,8 @@
 """Thousands of centroids by k-means in two levels, and the nearest of them for millions of rows.
 
-One level would compare every row with every centroid. Here the centroids are in groups, about as
-many groups as a group has centroids, and a row is compared with those of the few groups nearest
-to it: at 32,768 centroids a twentieth of the work, most of it in large matrix products.
+A single level would compare every row with every centroid. Here the centroids are in groups,
+about as many groups as a group has centroids, and a row is compared with those of the few groups
+nearest to it: at 32,768 centroids a twentieth of the work, most of it in large matrix products.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 
 _ITERATIONS = 8
-_GROUPS_FROM = 256  # fewer centroids than this are one group
+_GROUPS_FROM = 256  # fewer centroids than this are a single group
 _ROWS_A_GROUP = 256  # that find the middle of a group
 _LOOKED_AT = 8  # groups nearest to a row whose centroids are compared with it
 _SEED = 1
@@ -61,15 +61,15 @@ class Clusters:
         order = np.argsort(groups, kind="stable")
         ends = np.cumsum(np.bincount(groups, minlength=len(self._groups)))
         best = np.full(len(rows), -np.inf, np.float32)
-        found = np.zeros(len(rows), np.int64)
+        nearest = np.zeros(len(rows), np.int64)
         for number, members in enumerate(np.split(order // looked_at, ends[:-1])):
             scores = rows[members] @ self._groups[number].T
             top = scores.argmax(1)
             value = scores[np.arange(len(members)), top]
             better = value > best[members]
             best[members[better]] = value[better]
-            found[members[better]] = top[better] + self._first[number]
-        return found
+            nearest[members[better]] = top[better] + self._first[number]
+        return nearest
 
     def _moved(self, sample: Floats) -> Self:
         """Once more each centroid to the mean of its rows, which may come from other groups."""
@@ -77,15 +77,15 @@ class Clusters:
         order = np.argsort(nearest, kind="stable")
         taken, starts = np.unique(nearest[order], return_index=True)
         moved = self.centroids
-        for place, part in zip(taken.tolist(), np.split(order, starts[1:]), strict=True):
-            moved[place] = sample[part].sum(0)
+        for centroid, part in zip(taken.tolist(), np.split(order, starts[1:]), strict=True):
+            moved[centroid] = sample[part].sum(0)
         moved /= np.maximum(np.linalg.norm(moved, axis=1, keepdims=True), 1e-12)
         self._groups = np.split(moved, self._first[1:-1])
         return self
 
 
 def _shared(sizes: Ints, count: int) -> Ints:
-    """`count` shared out in proportion to `sizes`: at least one, at most the size.
+    """`count` shared out in proportion to `sizes`: at least 1, at most the size.
 
     >>> _shared(np.array([0, 1, 70, 29]), 10).tolist()
     [0, 1, 7, 2]

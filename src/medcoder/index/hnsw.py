@@ -10,8 +10,7 @@ import faiss
 import numpy as np
 
 from medcoder.index.checksummed import check_fits, read_checksummed, slack_of, write_checksummed
-from medcoder.index.filtered import Filtered
-from medcoder.index.scan import NOTHING, Floats, Found, Mask, checked, scan, settle
+from medcoder.index.exact import NOTHING, Filtered, Floats, Mask, Neighbours, checked, scan, settle
 from medcoder.index.stored import Stored
 from medcoder.vectors import Vectors, widen
 
@@ -21,7 +20,7 @@ _BREADTH = 200  # of the search while building
 _OVER = 4  # candidates rescored for each row asked for
 _AT_LEAST = 128  # candidates rescored
 _EXACT_SHARE = 0.3  # filters that keep less are searched row by row
-_PART = 8  # one row in so many as candidates: comparing all is no slower
+_PART = 8  # with more than this part of the rows as candidates, comparing all is no slower
 _ADDED = 1 << 16  # rows added at a time
 _TRAINED_ON = 100_000
 _SEED = 1
@@ -30,9 +29,9 @@ _SEED = 1
 class HnswIndex:
     """HNSW with 8-bit scalar quantisation.
 
-    Walking the graph around rows that are not allowed loses a fifth of the answers when one row
-    in a hundred is. So a filter that keeps few is searched exactly; for one that keeps many, what
-    it does not allow is left out of more candidates.
+    Walking the graph around rows that are not allowed loses a fifth of the answers when a
+    hundredth of them is. So a filter that keeps few rows is searched exactly; for a filter that
+    keeps many, the rows it does not allow are left out of more candidates.
     """
 
     def __init__(self, vectors: Vectors, folder: Path) -> None:
@@ -56,7 +55,7 @@ class HnswIndex:
             index.add(widen(stored[start : start + _ADDED]))
         write_checksummed(index, folder / _FILE)
 
-    def search(self, queries: Floats, k: int, *, allowed: Mask | None = None) -> Found:
+    def search(self, queries: Floats, k: int, *, allowed: Mask | None = None) -> Neighbours:
         allowed = checked(self._vectors, queries, allowed)
         among = len(self._vectors)
         if allowed is not None:
@@ -65,7 +64,7 @@ class HnswIndex:
                 return self._filtered.search(queries, k, allowed)
         first = max(k * _OVER, _AT_LEAST)
 
-        def fetch(some: Floats, size: int) -> Found:
+        def fetch(some: Floats, size: int) -> Neighbours:
             wide = math.ceil(size * len(self._vectors) / among)
             if size <= first and wide * _PART <= len(self._vectors):
                 return self._walked(some, size, wide, allowed)
@@ -76,7 +75,7 @@ class HnswIndex:
 
         return settle(fetch, self._vectors, queries, k, first=first, among=among, slack=self._slack)
 
-    def _walked(self, queries: Floats, size: int, wide: int, allowed: Mask | None) -> Found:
+    def _walked(self, queries: Floats, size: int, wide: int, allowed: Mask | None) -> Neighbours:
         """The allowed ones among `wide` candidates, at most `size`."""
         parameters = faiss.SearchParametersHNSW(efSearch=wide)
         scores, rows = self._index.search(queries, wide, params=parameters)
@@ -87,4 +86,4 @@ class HnswIndex:
             rows[out], scores[out] = NOTHING, np.broadcast_to(scores[:, -1:], out.shape)[out]
             order = np.argsort(out, axis=1, kind="stable")[:, :size]
             rows, scores = (np.take_along_axis(array, order, 1) for array in (rows, scores))
-        return Found(scores, rows)
+        return Neighbours(scores, rows)

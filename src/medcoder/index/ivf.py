@@ -2,27 +2,38 @@
 
 The rows are put into lists by their nearest of some thousand centroids, a byte for each number.
 A query reads the few lists nearest to it; the best of those are scored again from the vectors.
+
+The lists are written without holding them in memory. Their file is what faiss calls packed on-disk
+lists: of every list the codes of its rows, then their numbers in ascending order. Files beside it
+tell the list of each row and the size of each list.
 """
 
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import faiss
 import numpy as np
 import numpy.typing as npt
 
+from medcoder.arrays import open_array, write_array
+from medcoder.errors import ArtefactError
 from medcoder.index.checksummed import check_fits, read_checksummed, slack_of, write_checksummed
 from medcoder.index.clusters import Clusters
-from medcoder.index.filtered import Filtered
-from medcoder.index.lists import open_lists, write_lists
-from medcoder.index.scan import NOTHING, Floats, Found, Mask, checked, settle
+from medcoder.index.exact import NOTHING, Filtered, Floats, Mask, Neighbours, checked, settle
 from medcoder.index.stored import Stored
 from medcoder.vectors import Vectors, widen
 
+Encode = Callable[[int, int], npt.NDArray[np.uint8]]  # codes of the rows from start to stop
+
 _FILE = "ivf.faiss"
+_LISTS, _LIST_OF, _SIZES = "ivf.lists", "row.list", "list.size"
+_SORTED = 1 << 19  # rows that are sorted into lists at a time
+_NUMBER = 8  # bytes of a row's number
 _TRAINED_ON = 48  # rows for each list
 _PROBED, _COMPARED = 128, 12_500  # lists read for a query at least, and rows in them
 _BREADTH = 256  # of the search for those lists
@@ -90,7 +101,7 @@ class IvfIndex:
         write_lists(folder, list_of, index.nlist, index.code_size, encode)
         write_checksummed(index, folder / _FILE)
 
-    def search(self, queries: Floats, k: int, *, allowed: Mask | None = None) -> Found:
+    def search(self, queries: Floats, k: int, *, allowed: Mask | None = None) -> Neighbours:
         allowed = checked(self._vectors, queries, allowed)
         part = self._whole
         if allowed is not None:
@@ -107,27 +118,27 @@ class IvfIndex:
             slack=self._slack,
         )
 
-    def _near(self, part: _Part, queries: Floats, size: int) -> Found:
+    def _near(self, part: _Part, queries: Floats, size: int) -> Neighbours:
         """Candidates from the lists nearest to each query."""
         lists: int = self._index.nlist
         rows = max(_COMPARED * part.among // len(self._vectors), _OVER * size)
         probed = min(max(_PROBED, math.ceil(rows * lists / part.among)), lists)
         if part.mask is None and probed < lists:
             parameters = faiss.SearchParametersIVF(nprobe=probed)
-            return Found(*self._index.search(queries, size, params=parameters))
-        found = [
+            return Neighbours(*self._index.search(queries, size, params=parameters))
+        parts = [
             self._near_lists(part, queries[first : first + _QUERIES], size, probed)
             for first in range(0, len(queries), _QUERIES)
         ]
-        return Found(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
+        return Neighbours(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
-    def _near_lists(self, part: _Part, queries: Floats, size: int, probed: int) -> Found:
+    def _near_lists(self, part: _Part, queries: Floats, size: int, probed: int) -> Neighbours:
         """No fewer rows are compared than without a filter.
 
         Those it allows may be in lists far from the query: all in another language, say.
         """
         quota = _MORE * probed * len(self._vectors) / len(self._centroids)
-        # By blocks: one query is no work for threads, which the product of all would wait for.
+        # By blocks: a single query is no work for threads, which the product of all would wait for.
         blocks = np.split(self._centroids, range(1024, len(self._centroids), 1024))
         farness = -np.concatenate([block @ queries.T for block in blocks]).T  # (q, lists)
         farness[:, part.in_list == 0] = np.inf
@@ -137,7 +148,7 @@ class IvfIndex:
         count = np.minimum(count, np.count_nonzero(part.in_list))
         lists = np.ascontiguousarray(order[:, : count.max()])
         lists[np.arange(lists.shape[1]) >= count[:, None]] = NOTHING
-        found = Found(
+        near = Neighbours(
             np.empty((len(queries), size), np.float32), np.empty((len(queries), size), np.int64)
         )
         queries = np.ascontiguousarray(queries, np.float32)
@@ -148,12 +159,12 @@ class IvfIndex:
             size,
             faiss.swig_ptr(lists),
             faiss.swig_ptr(distances),
-            faiss.swig_ptr(found.scores),
-            faiss.swig_ptr(found.rows),
+            faiss.swig_ptr(near.scores),
+            faiss.swig_ptr(near.rows),
             False,
             faiss.SearchParametersIVF(nprobe=lists.shape[1], sel=part.selector),
         )
-        return found
+        return near
 
     def _part(self, allowed: Mask) -> _Part:
         part = self._last  # another thread may put its own there
@@ -192,3 +203,88 @@ def lists_for(rows: int) -> int:
     [1, 2048, 8192, 32768]
     """
     return max(1, min(1 << round(math.log2(8 * rows**0.5)), rows // 39))
+
+
+def write_lists(
+    folder: Path, list_of: npt.NDArray[np.int32], lists: int, code: int, encode: Encode
+) -> None:
+    """Put the code of every row, of `code` bytes, and its number at their places in its list."""
+    sizes = np.bincount(list_of, minlength=lists)
+    write_array(folder, _LIST_OF, list_of)
+    write_array(folder, _SIZES, sizes)
+    codes_at = np.cumsum(sizes * (code + _NUMBER)) - sizes * (code + _NUMBER)
+    numbers_at = codes_at + sizes * code
+    with (folder / _LISTS).open("wb") as file:
+        for start in range(0, len(list_of), _SORTED):
+            block = list_of[start : start + _SORTED]
+            order = np.argsort(block, kind="stable")
+            codes, numbers = encode(start, start + len(block))[order], order + start
+            taken, firsts = np.unique(block[order], return_index=True)
+            for number, first, last in zip(
+                taken.tolist(), firsts.tolist(), [*firsts[1:].tolist(), len(block)], strict=True
+            ):
+                _put(file, codes[first:last], codes_at, number)
+                _put(file, numbers[first:last], numbers_at, number)
+
+
+def _put(file: BinaryIO, array: npt.NDArray[Any], at: npt.NDArray[np.int64], number: int) -> None:
+    """Write an array after what its list has already."""
+    file.seek(int(at[number]))
+    file.write(array.data)
+    at[number] += array.nbytes
+
+
+class Lists(NamedTuple):
+    """What is known of the lists without reading them."""
+
+    path: Path
+    list_of: npt.NDArray[np.int32]  # (rows,)
+    sizes: npt.NDArray[np.int64]  # (lists,)
+
+    def allowed(self, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+        """The number of rows in each list that a mask allows."""
+        chosen = self.list_of[mask]
+        if chosen.min(initial=0) < 0 or chosen.max(initial=0) >= len(self.sizes):
+            raise ArtefactError(
+                "it is damaged",
+                where=f"{self.path.parent / _LIST_OF}.int32",
+                remedy="Copy or build the index again",
+            )
+        return np.bincount(chosen, minlength=len(self.sizes))
+
+
+def open_lists(folder: Path, index: Any, rows: int) -> Lists:
+    """Let an index without rows search those in `folder`.
+
+    faiss trusts the sizes it is told: a file too short would end the process.
+    """
+    path = folder / _LISTS
+    try:
+        list_of: npt.NDArray[np.int32] = open_array(folder, _LIST_OF, "int32")
+        sizes: npt.NDArray[np.int64] = open_array(folder, _SIZES, "int64")
+        size = path.stat().st_size
+    except (OSError, ValueError) as error:
+        raise ArtefactError(
+            "no inverted lists that can be read",
+            where=folder,
+            values=error,
+            remedy="Copy or build the index again",
+        ) from error
+    fits = len(list_of) == sizes.sum() == rows and len(sizes) == index.nlist and sizes.min() >= 0
+    if not fits or size != rows * (index.code_size + _NUMBER):
+        raise ArtefactError(
+            f"it and the files beside it are not of {rows:,} vectors of {index.code_size} "
+            "numbers: they are damaged, or of others",
+            where=path,
+            remedy="Copy or build the index again",
+        )
+    lists = faiss.OnDiskInvertedLists(index.nlist, index.code_size, os.fspath(path))
+    unsigned = sizes.astype(np.uint64)
+    lists.set_all_lists_sizes(faiss.swig_ptr(unsigned))
+    lists.totsize, lists.read_only = size, True
+    lists.prefetch_nthread = 0  # starting threads takes longer than the search of cached pages
+    lists.do_mmap()
+    index.replace_invlists(lists, True)
+    lists.this.disown()  # the index owns them now
+    index.ntotal = rows
+    return Lists(path, list_of, sizes)

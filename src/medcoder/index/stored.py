@@ -19,7 +19,7 @@ _AT_ONCE = 1 << 12  # rows widened at a time
 class Stored:
     """Rows by slice or by number.
 
-    Pages of a mapped file count as memory of the process while they are mapped, and one row may
+    Pages of a mapped file count as memory of the process while they are mapped, and a row may
     bring two megabytes along. So large files are let go of before their pages add up, and single
     rows are read instead of mapped. The system keeps both in its cache as it sees fit.
     """
@@ -29,7 +29,7 @@ class Stored:
         self._map: mmap.mmap | None = None
         self._file: int | None = None
         self._touched = 0
-        # Other systems cannot let go of pages, or read at a place; they map.
+        # Other systems cannot let go of pages, or read at a position; they map.
         if vectors.rows.nbytes > _MAPPED and hasattr(os, "preadv"):
             self._map = _mapping(vectors.rows)
             self._file = os.open(vectors.path / f"{ROWS}.float16", os.O_RDONLY)
@@ -54,8 +54,8 @@ class Stored:
         rows = np.empty((len(numbers), self._rows.shape[1]), np.float16)
         size = self._rows.itemsize * self._rows.shape[1]
         buffer = view(rows).cast("B")
-        for place, number in zip(range(0, rows.nbytes, size), numbers.tolist(), strict=True):
-            os.preadv(self._file, [buffer[place : place + size]], number * size)
+        for position, number in zip(range(0, rows.nbytes, size), numbers.tolist(), strict=True):
+            os.preadv(self._file, [buffer[position : position + size]], number * size)
         return rows
 
     def take(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:

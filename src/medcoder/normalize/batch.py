@@ -39,7 +39,7 @@ class Candidate:
     known: bool = True  # whether every word of the query is in some term
     spelt: bool = False  # whether it is the query but for a slip in a word
     name: str | None = None  # the term, folded, of those that come first
-    hit: bool = False  # whether the stage that found it is certain: it needs no score
+    hit: bool = False  # whether the stage that gave it is certain: it needs no score
     settled: bool = False  # whether that stage also kept the query from the later ones
 
 
@@ -85,7 +85,7 @@ class Fusion(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """What the stages have in common for one batch of queries."""
+    """What the stages have in common for a batch of queries."""
 
     top: int
     stages: Collection[str]
@@ -120,7 +120,7 @@ class Batch:
     meaning: Sequence[str]  # names of the stages that compare vectors
 
     def spelt(self, query: int, words: Sequence[str]) -> bool:
-        """Whether a query is these words but for a slip in one that no term has."""
+        """Whether a query is these words but for a slip in a word that no term has."""
         return as_spelt(self.words[query], self.known_words[query], words)
 
     @property
@@ -193,7 +193,7 @@ def united(matches: Sequence[Pairs]) -> tuple[Pairs, Ints]:
 
 
 def enough(look: Callable[[Ints, int], Pairs], queries: Ints, batch: Batch) -> Pairs:
-    """The rows of each query, more until they are of enough concepts: one may have hundreds.
+    """The rows of each query, more until they are of enough concepts: a concept may have hundreds.
 
     look: finds as many rows for some queries
     """

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -31,17 +31,15 @@ from medcoder.normalize.custom_terms import CustomTerms
 from medcoder.normalize.rank import Ranker
 from medcoder.normalize.stages.letters import Grams, build_grams
 from medcoder.text import FOLD_VERSION, check_fold
-from medcoder.types import silent
+from medcoder.types import Progress, silent
 from medcoder.vectors import Vectors
-from medcoder.vectors.embed import embed
+from medcoder.vectors.embed import embed, row_texts
 from medcoder.vectors.known import Known, open_seed
-from medcoder.vectors.plan import row_texts
 
 KIND = "index"
 VERSION = 2
 CALIBRATION = "calibration.json"
 KG_PART, ENCODER, VECTORS, SEARCH, GRAMS = "kg", "encoder", "vectors", "search", "grams"
-Progress = Callable[[str, int, int], None]
 _QUERIES = 4000  # that calibration draws from the graph
 _SYNONYMS = 200  # concepts with two terms or more that it takes to learn from hidden ones
 Calibrated = Literal["graph", "given", "embedded graph"]
@@ -64,8 +62,8 @@ def build(
     kind: "exact", "ivf" or "hnsw"; by default what suits the number of terms
     vectors: of this graph by this encoder; made here if not given, and resumed if interrupted
     known: vectors by this encoder that spare encoding the strings in them
-    calibration: a file of an index of the same graph and encoder, instead of fitting one. Where
-        hardly a concept has a second term to hide, a bundled model takes that of the embedded
+    calibration: a file of an index of the same graph and encoder, instead of fitting it. Where
+        hardly a concept has a second term to hide, a bundled model takes that of the bundled
         graph: how sure to be of a synonym cannot be learnt from a list of single names
     """
     path = Path(path).absolute()
@@ -81,11 +79,15 @@ def build(
     report = progress or silent
     unfinished = path.with_name(f".{path.name}.vectors")
     if vectors is None:
-        vectors = _embedded(kg, encoder, unfinished)
+        vectors = _unfinished_vectors(kg, encoder, unfinished)
     if vectors is None:
         vectors = embed(kg, encoder, unfinished, known=known, overwrite=True, progress=progress)
     elif vectors.encoder != encoder.fingerprint or vectors.meta["parents"]["kg"] != kg.fingerprint:
-        raise ArtefactError(f"{vectors.path} is not of this graph and this encoder. Embed it anew")
+        raise ArtefactError(
+            "the vectors are not of this graph and this encoder",
+            where=vectors.path,
+            remedy="Embed it anew",
+        )
     parents = {
         "kg": kg.fingerprint,
         "encoder": encoder.fingerprint,
@@ -135,7 +137,9 @@ def bundled_index(progress: Progress | None = None) -> Path:
             if isinstance(error, UsageError):
                 raise
             reason = error.strerror or error
-            raise UsageError(f"cannot keep an index in {home()} ({reason}). {REMEDY}") from error
+            raise UsageError(
+                "the index cannot be kept", where=home(), values=reason, remedy=REMEDY
+            ) from error
     return path
 
 
@@ -178,7 +182,9 @@ def open_parts(path: Path) -> tuple[dict[str, Any], KG, Vectors]:
     vectors = Vectors.open(path / VECTORS, kg=kg)
     held = {"kg": kg.fingerprint, "encoder": vectors.encoder, "vectors": vectors.fingerprint}
     if meta.get("parents") != held:
-        raise ArtefactError(f"{path} was made of other parts than it holds. Build it again")
+        raise ArtefactError(
+            "it was made of other parts than it holds", where=path, remedy="Build it again"
+        )
     return meta, kg, vectors
 
 
@@ -189,11 +195,13 @@ def read_calibration(file: Path) -> tuple[Fusion, dict[str, Calibration]]:
         fitted = {name: Calibration.from_dict(entry) for name, entry in stored["stages"].items()}
         return Fusion(**stored["fusion"]), fitted
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ArtefactError(f"{file} cannot be read: {error!r}. Build the index again") from error
+        raise ArtefactError(
+            "it cannot be read", where=file, values=repr(error), remedy="Build the index again"
+        ) from error
 
 
-def _embedded(kg: KG, encoder: OnnxEncoder, path: Path) -> Vectors | None:
-    """The vectors of a build that was stopped after it had embedded, if there was one."""
+def _unfinished_vectors(kg: KG, encoder: OnnxEncoder, path: Path) -> Vectors | None:
+    """The vectors of a build that was stopped after it had embedded, if there are any."""
     try:
         vectors = Vectors.open(path, kg=kg)
     except ArtefactError:
@@ -210,7 +218,7 @@ def _calibrate(kg: KG, encoder: OnnxEncoder, vectors: Vectors, kind: str, folder
         CustomTerms(kg, None, None),
     )
     fusion, fitted = calibrate(ranker, encoder, min(_QUERIES, len(kg)))
-    stages = {name: one.as_dict() for name, one in fitted.items()}
+    stages = {name: entry.as_dict() for name, entry in fitted.items()}
     write_json(folder / CALIBRATION, {"fusion": fusion._asdict(), "stages": stages})
 
 

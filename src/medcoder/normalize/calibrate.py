@@ -6,12 +6,12 @@ Queries are drawn from the graph and asked of it with part of it hidden:
 - a term with a misspelling;
 - a term of a concept that is hidden as a whole: any answer is wrong;
 - a term with its letters shuffled: any answer is wrong.
-A logistic regression on how near the candidates are gives the confidence: one for the best
-name, one for those after it. Half of the concepts are kept out of the fit; what calibration
-reaches on them is stored beside it.
+A logistic regression on how near the candidates are gives the confidence: one regression for
+the best name, another for those after it. Half of the concepts are kept out of the fit; what
+calibration reaches on them is stored beside it.
 
-A confidence is of a name. Concepts that are found by one and the same name, such as a disease in
-two vocabularies, do not compete: a name is right if one of them is meant, and all of them have its
+A confidence is of a name. Concepts that are found by the same name, such as a disease in
+two vocabularies, do not compete: a name is right if any of them is meant, and all of them have its
 confidence. Which of them it is, no string can tell.
 """
 
@@ -81,7 +81,7 @@ class Calibration:
     accuracy: dict[str, float] = field(default_factory=dict)  # best name right, by kind
 
     def confidences(self, candidates: Sequence[Candidate], first: int | None = None) -> Floats:
-        """The probability of the name of each of the first candidates, given all of one query."""
+        """The probability of the name of each of the first candidates, given all of a query."""
         rows = features(candidates, first)
         confidences = _confidence(rows, np.array(self.others))
         confidences[:1] = _confidence(rows[:1], np.array(self.best))
@@ -124,33 +124,32 @@ class Asked(NamedTuple):
         """Whether a concept that bears the best name is meant."""
         leaders = _leaders(self.candidates)
         pairs = zip(self.candidates, leaders, strict=True)
-        return any(one.concept == self.concept for one, leader in pairs if leader == 0)
+        return any(candidate.concept == self.concept for candidate, leader in pairs if leader == 0)
 
 
 def features(candidates: Sequence[Candidate], first: int | None = None) -> Floats:
-    """One row for each of the first candidates: how near it is, how far ahead of other names, and
+    """A row for each of the first candidates: how near it is, how far ahead of other names, and
     how many of them are as near.
     """
     rows = np.zeros((len(candidates[:first]), len(FEATURES)))
-    scores = [round(one.score, _DIGITS) for one in candidates]
+    scores = [round(candidate.score, _DIGITS) for candidate in candidates]
     leaders = _leaders(candidates)
-    ties = Counter(scores[place] for place in set(leaders))
-    second = next((score for score, one in zip(scores, leaders, strict=True) if one), 0.0)
-    for place, one in enumerate(candidates[:first]):
-        margin = scores[place] - (scores[0] if leaders[place] else second)
-        mine = one.hit
-        rows[place] = (
-            one.score,
-            one.score**2,
-            one.cosine or 0.0,
-            one.similarity or 0.0,
+    ties = Counter(scores[leader] for leader in set(leaders))
+    second = next((score for score, leader in zip(scores, leaders, strict=True) if leader), 0.0)
+    for position, candidate in enumerate(candidates[:first]):
+        margin = scores[position] - (scores[0] if leaders[position] else second)
+        rows[position] = (
+            candidate.score,
+            candidate.score**2,
+            candidate.cosine or 0.0,
+            candidate.similarity or 0.0,
             margin,
             np.sqrt(max(margin, 0.0)),
-            margin * one.score,
-            mine,
-            np.log(max(ties[scores[place]], 1)),
-            one.known,
-            one.spelt,
+            margin * candidate.score,
+            candidate.hit,
+            np.log(max(ties[scores[position]], 1)),
+            candidate.known,
+            candidate.spelt,
             1.0,
         )
     return rows
@@ -159,33 +158,33 @@ def features(candidates: Sequence[Candidate], first: int | None = None) -> Float
 def namesakes(candidates: Sequence[Candidate]) -> int:
     """How many concepts bear the name of the best.
 
-    Who has given the name to a concept by a term of their own means that one.
+    A user who gave the name to a concept by a custom term means that concept.
     """
     pairs = zip(candidates, _leaders(candidates), strict=True)
-    bearers = [one for one, leader in pairs if leader == 0]
-    own = [one for one in bearers if one.term < 0]
+    bearers = [candidate for candidate, leader in pairs if leader == 0]
+    own = [candidate for candidate in bearers if candidate.term < 0]
     return len(own if bearers and bearers[0].term < 0 else bearers)
 
 
 def _leaders(candidates: Sequence[Candidate]) -> list[int]:
-    """The place of the first candidate with the name of each; of those without, their own."""
+    """The position of the first candidate with the name of each; without a name, its own."""
     first: dict[str, int] = {}
     return [
-        place if one.name is None else first.setdefault(one.name, place)
-        for place, one in enumerate(candidates)
+        position if candidate.name is None else first.setdefault(candidate.name, position)
+        for position, candidate in enumerate(candidates)
     ]
 
 
 def fit(asked: Sequence[Asked], held_out: Sequence[Asked]) -> Calibration:
-    """Fit on one set of queries, measure on another."""
+    """Fit on some queries, measure on others."""
     rows, right, first = _table(asked)
     best, others = _logistic(rows[first], right[first]), _logistic(rows[~first], right[~first])
     confidence, correct = _best(asked, best)
-    threshold = _threshold(confidence, correct, sum(one.concept is not None for one in asked))
+    threshold = _threshold(confidence, correct, sum(query.concept is not None for query in asked))
     confidence, correct = _best(held_out, best)
     everything = [*asked, *held_out]
-    kinds = sorted({one.kind for one in everything})
-    by_kind = {kind: [one for one in everything if one.kind == kind] for kind in kinds}
+    kinds = sorted({query.kind for query in everything})
+    by_kind = {kind: [query for query in everything if query.kind == kind] for kind in kinds}
     return Calibration(
         best=tuple(best.tolist()),
         others=tuple(others.tolist()),
@@ -195,9 +194,9 @@ def fit(asked: Sequence[Asked], held_out: Sequence[Asked]) -> Calibration:
         reliability=reliability(confidence, correct),
         queries={kind: len(some) for kind, some in by_kind.items()},
         accuracy={
-            kind: round(sum(one.right for one in some) / len(some), 4)
+            kind: round(sum(query.right for query in some) / len(some), 4)
             for kind, some in by_kind.items()
-            if any(one.concept is not None for one in some)
+            if any(query.concept is not None for query in some)
         },
     )
 
@@ -205,13 +204,13 @@ def fit(asked: Sequence[Asked], held_out: Sequence[Asked]) -> Calibration:
 def reliability(confidence: Floats, correct: npt.NDArray[np.bool_]) -> tuple[Any, ...]:
     """Ten bins of equal width: mean confidence, share that was right, number."""
     bins = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
-    found = []
+    rows = []
     for number in range(_BINS):
         inside = bins == number
         if inside.any():
             mean, share = float(confidence[inside].mean()), float(correct[inside].mean())
-            found.append((mean, share, int(inside.sum())))
-    return tuple(found)
+            rows.append((mean, share, int(inside.sum())))
+    return tuple(rows)
 
 
 def calibration_error(confidence: Floats, correct: npt.NDArray[np.bool_]) -> float:
@@ -228,8 +227,8 @@ def risk_coverage(confidence: Floats, correct: npt.NDArray[np.bool_]) -> tuple[A
     last = _last(ranked)
     chosen = last[np.unique(np.linspace(0, len(last) - 1, 200).astype(int))] if len(last) else last
     return tuple(
-        (float(ranked[place]), (place + 1) / len(order), float(hits[place] / (place + 1)))
-        for place in chosen.tolist()
+        (float(ranked[rank]), (rank + 1) / len(order), float(hits[rank] / (rank + 1)))
+        for rank in chosen.tolist()
     )
 
 
@@ -238,25 +237,25 @@ def _table(
 ) -> tuple[Floats, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Features of the first names of all queries, which are right, and which come first."""
     rows, right, first = [np.zeros((0, len(FEATURES)))], [], []
-    for one in asked:
-        leaders = _leaders(one.candidates)
+    for query in asked:
+        leaders = _leaders(query.candidates)
         meant = {
             leader
-            for found, leader in zip(one.candidates, leaders, strict=True)
-            if found.concept == one.concept
+            for candidate, leader in zip(query.candidates, leaders, strict=True)
+            if candidate.concept == query.concept
         }
-        names = [place for place in sorted(set(leaders)) if place < _TAUGHT]
-        rows.append(features(one.candidates, _TAUGHT)[names])
-        right += [place in meant for place in names]
-        first += [place == 0 for place in names]
+        names = [leader for leader in sorted(set(leaders)) if leader < _TAUGHT]
+        rows.append(features(query.candidates, _TAUGHT)[names])
+        right += [name in meant for name in names]
+        first += [name == 0 for name in names]
     return np.concatenate(rows), np.array(right, np.bool_), np.array(first, np.bool_)
 
 
 def _best(asked: Sequence[Asked], weights: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Confidence in the best name of each query that has one, and whether it is right."""
-    some = [one for one in asked if one.candidates]
-    rows = np.array([features(one.candidates, 1)[0] for one in some]).reshape(-1, len(FEATURES))
-    return _confidence(rows, weights), np.array([one.right for one in some], np.bool_)
+    """Confidence in the best name of each query with candidates, and whether it is right."""
+    some = [query for query in asked if query.candidates]
+    rows = np.array([features(query.candidates, 1)[0] for query in some]).reshape(-1, len(FEATURES))
+    return _confidence(rows, weights), np.array([query.right for query in some], np.bool_)
 
 
 def _threshold(confidence: Floats, correct: npt.NDArray[np.bool_], answerable: int) -> float:
@@ -270,11 +269,11 @@ def _threshold(confidence: Floats, correct: npt.NDArray[np.bool_], answerable: i
     chosen = int(last[int(harmonic.argmax())])
     least, below = float(ranked[chosen]), float(np.append(ranked, 0.0)[chosen + 1])
     middle = (least + below) / 2
-    return middle if middle > below else least  # of neighbours, the middle may be the lower one
+    return middle if middle > below else least  # of neighbours, the middle may be the lower
 
 
 def _last(ranked: Floats) -> npt.NDArray[np.intp]:
-    """The last place of each run of equal confidences: they stand or fall together."""
+    """The last position of each run of equal confidences: they stand or fall together."""
     return np.flatnonzero(np.diff(ranked, append=-1))
 
 
@@ -304,41 +303,42 @@ def _loss(rows: Floats, right: npt.NDArray[np.bool_], weights: Floats) -> float:
 
 def _confidence(rows: Floats, weights: Floats) -> Floats:
     """Rounded, so that what lies on the threshold does not fall by how a sum was rounded."""
-    found: Floats = np.round(_sigmoid(np.clip(rows @ weights, -_CERTAIN, _CERTAIN)), 9)
-    return found
+    confidence: Floats = np.round(_sigmoid(np.clip(rows @ weights, -_CERTAIN, _CERTAIN)), 9)
+    return confidence
 
 
 def _sigmoid(values: Floats) -> Floats:
-    found: Floats = 1 / (1 + np.exp(-np.clip(values, -30, 30)))
-    return found
+    likely: Floats = 1 / (1 + np.exp(-np.clip(values, -30, 30)))
+    return likely
 
 
 def _best_fusion(
     ranker: Ranker, queries: Sequence[Query], vectors: npt.NDArray[np.float32]
 ) -> Fusion:
-    """The one that is best for the kinds of queries on average; of equal ones, the least gain.
+    """The fusion that is best for the kinds of queries on average; if equal, that of least gain.
 
     Candidates are found once and put in order anew for each.
     """
     search = Search(top=_TOP, stages=tuple(STAGES), fusion=Fusion())
-    asked = [one for one in _ask(ranker, queries, vectors, search) if one.concept is not None]
-    kinds = Counter(one.kind for one in asked)
+    asked = [query for query in _ask(ranker, queries, vectors, search) if query.concept is not None]
+    kinds = Counter(query.kind for query in asked)
     hits = {
-        fusion: sum(_right(one, fusion) / kinds[one.kind] for one in asked) for fusion in _FUSIONS
+        fusion: sum(_right(query, fusion) / kinds[query.kind] for query in asked)
+        for fusion in _FUSIONS
     }
     return max(hits, key=lambda fusion: (hits[fusion], -fusion.gain, fusion.floor))
 
 
-def _right(one: Asked, fusion: Fusion) -> bool:
-    if not one.candidates or one.candidates[0].hit:
-        return one.right
+def _right(query: Asked, fusion: Fusion) -> bool:
+    if not query.candidates or query.candidates[0].hit:
+        return query.right
 
-    def score(other: Candidate) -> float:
-        return fusion.score(other.cosine, other.similarity, known=other.known, spelt=other.spelt)
+    def score(some: Candidate) -> float:
+        return fusion.score(some.cosine, some.similarity, known=some.known, spelt=some.spelt)
 
-    # Concepts of one name have one score: see above.
-    found = [score(other) for other in one.candidates if other.concept == one.concept]
-    return bool(found) and max(found) >= max(map(score, one.candidates))
+    # Concepts of the same name have the same score: see above.
+    meant = [score(some) for some in query.candidates if some.concept == query.concept]
+    return bool(meant) and max(meant) >= max(map(score, query.candidates))
 
 
 def _ask(
@@ -369,5 +369,5 @@ def _vectors(ranker: Ranker, encoder: Encoder, queries: Sequence[Query]) -> npt.
     vectors = ranker.vectors.take(np.maximum(rows, 0))
     new = np.flatnonzero(rows < 0)
     if len(new):
-        vectors[new] = encoder.encode([queries[place].text for place in new.tolist()])
+        vectors[new] = encoder.encode([queries[position].text for position in new.tolist()])
     return vectors

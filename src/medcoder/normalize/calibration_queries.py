@@ -9,7 +9,7 @@ import numpy as np
 from medcoder.normalize.rank import Ranker
 from medcoder.text import fold
 
-# Kinds of queries and their shares: of strings that people bring, about one in three means
+# Kinds of queries and their shares: of strings that people bring, about a third mean
 # something that the terminology does not have, or nothing at all.
 SHARES = {"synonym": 0.40, "verbatim": 0.10, "misspelt": 0.15, "absent": 0.30, "nonsense": 0.05}
 _TWICE = 0.3  # share of the misspelt ones that have two slips
@@ -31,7 +31,7 @@ class Query(NamedTuple):
 
 
 def draw(ranker: Ranker, count: int) -> list[Query]:
-    """About `count` queries, no two of one concept, of the kinds in their shares, shuffled."""
+    """About `count` queries, no two of the same concept, of the kinds in their shares, shuffled."""
     rng = np.random.default_rng(_SEED)
     wanted = {kind: round(share * count) for kind, share in SHARES.items()}
     queries: list[Query] = []
@@ -46,28 +46,28 @@ def draw(ranker: Ranker, count: int) -> list[Query]:
                 queries.append(query)
                 wanted[kind] -= 1
                 break
-    return [queries[place] for place in rng.permutation(len(queries)).tolist()]
+    return [queries[position] for position in rng.permutation(len(queries)).tolist()]
 
 
 def _query(ranker: Ranker, kind: str, concept: int, rng: np.random.Generator) -> Query | None:
-    """A query of this kind about a concept, if it has terms for one."""
+    """A query of this kind about a concept, if it has terms for it."""
     kg, vectors = ranker.kg, ranker.vectors
     first, last = int(kg.terms.first[concept]), int(kg.terms.first[concept + 1])
-    embedded = np.flatnonzero(vectors.term_row[first:last] >= 0)
-    if not len(embedded):
+    with_vector = np.flatnonzero(vectors.term_row[first:last] >= 0)
+    if not len(with_vector):
         return None
-    place = int(rng.choice(embedded))
+    number = int(rng.choice(with_vector))
     texts = [text for text, *_ in kg.terms.of(concept)]
-    text, row = texts[place], int(vectors.term_row[first + place])
+    text, row = texts[number], int(vectors.term_row[first + number])
     if kind == "verbatim":
         return Query(kind, text, row, concept, frozenset())
-    if kind in ("absent", "synonym") and any(one != concept for one, _ in kg.find_terms(text)):
+    if kind in ("absent", "synonym") and any(other != concept for other, _ in kg.find_terms(text)):
         return None  # hidden here, others would still bear the name, and rightly be answered with
     if kind == "absent":
         return Query(kind, text, row, concept, frozenset(range(first, last)))
     if kind == "nonsense":
         wrong = scramble(text, rng)
-        # Letters may fall back into place, or make another term: MI and IM.
+        # Letters may fall back into order, or make another term: MI and IM.
         return None if kg.find_terms(wrong) else Query(kind, wrong, -1, concept, frozenset())
     key = fold(text)
     if kind == "misspelt":
@@ -90,21 +90,21 @@ def scramble(text: str, rng: np.random.Generator) -> str:
 
 
 def misspell(text: str, rng: np.random.Generator) -> str:
-    """One slip of the fingers: a letter dropped, doubled, swapped or replaced.
+    """A slip of the fingers: a letter dropped, doubled, swapped or replaced.
 
     >>> misspell("heart attack", np.random.default_rng(1))
     'heart ttack'
     """
-    letters = [place for place, letter in enumerate(text) if letter.isalpha()]
+    letters = [position for position, letter in enumerate(text) if letter.isalpha()]
     if len(letters) < 4:
         return text
-    place = letters[int(rng.integers(1, len(letters)))]
+    position = letters[int(rng.integers(1, len(letters)))]
     slip = int(rng.integers(4))
-    if slip == 0 or (slip == 2 and not text[place - 1].isalpha()):
-        return text[:place] + text[place + 1 :]
+    if slip == 0 or (slip == 2 and not text[position - 1].isalpha()):
+        return text[:position] + text[position + 1 :]
     if slip == 1:
-        return text[:place] + text[place] + text[place:]
+        return text[:position] + text[position] + text[position:]
     if slip == 2:
-        return text[: place - 1] + text[place] + text[place - 1] + text[place + 1 :]
+        return text[: position - 1] + text[position] + text[position - 1] + text[position + 1 :]
     other = text[letters[int(rng.integers(len(letters)))]]
-    return text[:place] + other + text[place + 1 :]
+    return text[:position] + other + text[position + 1 :]

@@ -37,7 +37,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class CustomTerm(NamedTuple):
-    """One row of the table."""
+    """A row of the table."""
 
     term: str
     concept: str
@@ -47,8 +47,8 @@ class CustomTerm(NamedTuple):
 def custom_terms_file(index: Path) -> Path:
     """Where the custom terms of an index lie."""
     # "." has no name to put something beside, and a link keeps its own: that rules out resolve().
-    place = Path(os.path.abspath(index))  # noqa: PTH100
-    return place.with_name(f"{place.name}.terms.tsv")
+    path = Path(os.path.abspath(index))  # noqa: PTH100
+    return path.with_name(f"{path.name}.terms.tsv")
 
 
 def read_terms(file: Path) -> list[CustomTerm]:
@@ -104,17 +104,19 @@ def add_terms(file: Path, kg: KG, terms: Iterable[CustomTerm]) -> int:
 def _checked(number: int, entry: CustomTerm, kg: KG) -> CustomTerm:
     if entry.concept not in kg:
         raise UsageError(
-            f"no concept {entry.concept!r} in the graph (term {number:,}, {entry.term!r}). "
-            "Nothing was added. Look it up with: medcoder kg find"
+            "no such concept in the graph",
+            where=f"term {number:,}, {entry.term!r}",
+            values=repr(entry.concept),
+            remedy="Nothing was added. Look it up with: medcoder kg find",
         )
     term = clean(entry.term)
     if not term:
-        raise UsageError(f"term {number:,} is empty. Nothing was added")
+        raise UsageError("the term is empty", where=f"term {number:,}", remedy="Nothing was added")
     return CustomTerm(term, entry.concept, language_tag(clean(entry.language)))
 
 
 def remove_terms(file: Path, term: str, concept: str | None = None) -> int:
-    """Remove a term, of one concept or of all. Says how many rows went."""
+    """Remove a term, of a concept or of all. Says how many rows went."""
     key = fold(term)
     with locked(file):
         before = read_terms(file)
@@ -160,13 +162,13 @@ class CustomTerms:
         """Of every term (n,)."""
         if not self.texts:
             return np.empty(0, np.float32)
-        found: npt.NDArray[np.float32] = np.einsum("rd,d->r", self._embedded(), vector)
-        return found
+        cosines: npt.NDArray[np.float32] = np.einsum("rd,d->r", self._term_vectors(), vector)
+        return cosines
 
     def vector(self, number: int) -> npt.NDArray[np.float32]:
-        """Of one term (d,)."""
-        found: npt.NDArray[np.float32] = self._embedded()[number]
-        return found
+        """Of a term (d,)."""
+        vector: npt.NDArray[np.float32] = self._term_vectors()[number]
+        return vector
 
     def near(self, cosines: npt.NDArray[np.float32], allowed: Mask) -> list[int]:
         """Numbers of the nearest terms among those allowed."""
@@ -185,7 +187,7 @@ class CustomTerms:
         scores = lists.similarity(query, [self.texts[number] for number in best])
         return dict(zip(best, scores.tolist(), strict=True))
 
-    def _embedded(self) -> npt.NDArray[np.float32]:
+    def _term_vectors(self) -> npt.NDArray[np.float32]:
         if self._vectors is None:
             self._vectors = self._read_or_encode()
         return self._vectors
@@ -201,7 +203,7 @@ class CustomTerms:
         vectors = np.stack([known[text] for text in self.texts])
         if new:
             made_of = {"encoder": self._encoder.fingerprint, "terms": "\n".join(self.texts)}
-            # In a read-only place, or without room, they are encoded anew next time.
+            # In a read-only folder, or without room, they are encoded anew next time.
             with (
                 contextlib.suppress(OSError, MedcoderError, SafetensorError),
                 replacing(cache) as partial,

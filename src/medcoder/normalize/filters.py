@@ -29,9 +29,9 @@ _KEPT = 4  # filters whose masks stay in memory
 class Filter(NamedTuple):
     """What an answer must be: None leaves it open."""
 
-    types: frozenset[str] | None = None  # of one of these semantic types
-    vocabularies: frozenset[str] | None = None  # with a code in one of these vocabularies
-    languages: frozenset[str] | None = None  # matched by a term in one of these languages
+    types: frozenset[str] | None = None  # of any of these semantic types
+    vocabularies: frozenset[str] | None = None  # with a code in any of these vocabularies
+    languages: frozenset[str] | None = None  # matched by a term in any of these languages
 
     @classmethod
     def of(
@@ -65,7 +65,7 @@ class Allowed(NamedTuple):
     languages: frozenset[str] | None = None  # tags, for terms that are not in the graph
 
     def custom(self, concept: int, language: str) -> bool:
-        """Whether a custom term may be answered with; one without a language is of all."""
+        """Whether a custom term may be answered with; without a language, it is of all."""
         spoken = self.languages is None or not language or language_in(language, self.languages)
         return spoken and bool(self.concepts[concept])
 
@@ -166,5 +166,5 @@ def _names(noun: str, names: Collection[str] | str | None) -> frozenset[str] | N
         return None
     wanted = frozenset([names] if isinstance(names, str) else names)
     if not wanted:
-        raise UsageError(f"{noun} is empty: name at least one, or leave it out")
+        raise UsageError(f"{noun} is empty", remedy="Name at least one, or leave it out")
     return wanted

@@ -28,10 +28,9 @@ from medcoder.normalize.rank import Ranker
 from medcoder.normalize.stages import CERTAIN, STAGES, calibration_name
 from medcoder.normalize.stages.letters import Grams
 from medcoder.text import clean
-from medcoder.types import Answer, Encoder, Match
+from medcoder.types import Answer, Encoder, Match, Progress
 from medcoder.vectors import Vectors
 
-Progress = Callable[[str, int, int], None]
 Names = Collection[str] | str | None
 _BATCH = 512  # distinct strings at a time
 _KEPT = 1 << 14  # answers that are remembered, the latest asked for
@@ -77,10 +76,10 @@ class Normalizer:
         terms: str | Path | None = None,
         progress: Progress | None = None,
     ) -> Normalizer:
-        """Open an index directory; without a path, the embedded one, which is built once.
+        """Open an index directory; without a path, the bundled index, which is built once.
 
-        terms: the table of custom terms, if it is not the one beside the directory, which is
-            INDEX.terms.tsv, or that of the embedded index, which is terms.tsv in MEDCODER_HOME
+        terms: the table of custom terms, if it is not the table beside the directory, which is
+            INDEX.terms.tsv, or that of the bundled index, which is terms.tsv in MEDCODER_HOME
         """
         if path is None:
             from medcoder.bundled.graph import bundled_terms
@@ -112,7 +111,9 @@ class Normalizer:
             encoder = load_exported(self.path / ENCODER)
             if encoder.fingerprint != self._vectors.encoder:
                 raise ArtefactError(
-                    f"{self.path} holds vectors of another model than its own. Build it again"
+                    "its vectors are of another model than its own",
+                    where=self.path,
+                    remedy="Build it again",
                 )
             self._encoder = encoder
         return self._encoder
@@ -133,7 +134,7 @@ class Normalizer:
         types, vocabularies: only concepts of these semantic types, with a code in these
         languages: only terms in these languages count
         stages: which of `STAGES` look for candidates: exact, dense, ngram
-        threshold: least confidence of an answer, instead of the one fitted to the graph
+        threshold: least confidence of an answer, instead of what was fitted to the graph
         """
         [answer] = self.normalize_many(
             [text],
@@ -160,7 +161,10 @@ class Normalizer:
     ) -> Iterator[Answer]:
         """The answer for each string in order, as they come; equal strings are looked up once."""
         if isinstance(texts, str):  # which is a sequence of strings too: its letters
-            raise UsageError("normalize_many takes a list of strings. For one, use normalize")
+            raise UsageError(
+                "normalize_many takes a list of strings",
+                remedy="For a single string, use normalize",
+            )
         wanted = Filter.of(types, vocabularies, languages)
         search = Search(
             top=_checked_top(top),
@@ -169,7 +173,7 @@ class Normalizer:
             allowed=self._filters.allowed(wanted),
         )
         if threshold is not None and not 0 <= threshold <= 1:
-            raise UsageError(f"threshold is {threshold}: it must be between 0 and 1")
+            raise UsageError("threshold must be between 0 and 1", values=threshold)
         return self._stream(texts, search, wanted, threshold, progress)
 
     def _stream(
@@ -184,9 +188,11 @@ class Normalizer:
         done = 0
         stream = iter(texts)
         batches = iter(lambda: list(islice(stream, _BATCH)), [])
-        for found in each_once(batches, lambda new: self._answers(new, search, wanted, threshold)):
-            yield from found
-            done += len(found)
+        for answers in each_once(
+            batches, lambda new: self._answers(new, search, wanted, threshold)
+        ):
+            yield from answers
+            done += len(answers)
             if progress is not None:
                 progress("normalising", done, max(total, done))
 
@@ -228,28 +234,28 @@ class Normalizer:
             for candidate, confidence in zip(candidates[:top], confidences.tolist(), strict=False)
         )
 
-    def _match(self, found: Candidate, confidence: float, wanted: Filter) -> Match:
+    def _match(self, candidate: Candidate, confidence: float, wanted: Filter) -> Match:
         kg = self.kg
-        concept = kg.terms.id(found.concept)
-        if found.term < 0:
-            number = -1 - found.term
+        concept = kg.terms.id(candidate.concept)
+        if candidate.term < 0:
+            number = -1 - candidate.term
             term, vocabulary = self.custom_terms.texts[number], SOURCE
             language = self.custom_terms.languages[number]
         else:
-            entry = kg.terms_of(concept)[found.term - int(kg.terms.first[found.concept])]
+            entry = kg.terms_of(concept)[candidate.term - int(kg.terms.first[candidate.concept])]
             term, language, vocabulary = entry.text, entry.language, entry.source
         return Match(
             concept=concept,
-            name=kg.terms.preferred(found.concept),
+            name=kg.terms.preferred(candidate.concept),
             codes=tuple(kg.codes_of(concept, wanted.vocabularies)),
             term=term,
             language=language,
             vocabulary=vocabulary,
-            cosine=found.cosine,
-            similarity=found.similarity,
-            score=found.score,
+            cosine=candidate.cosine,
+            similarity=candidate.similarity,
+            score=candidate.score,
             confidence=confidence,
-            stage=found.stage,
+            stage=candidate.stage,
         )
 
     def calibration(self, stages: Collection[str] = STAGES) -> Calibration:
@@ -259,7 +265,9 @@ class Normalizer:
     def _calibration(self, stages: Collection[str]) -> Calibration:
         name = calibration_name(stages)
         if name not in self._calibrations:
-            raise ArtefactError(f"{self.path} has no calibration of {name}. Build it again")
+            raise ArtefactError(
+                f"no calibration of {name}", where=self.path, remedy="Build it again"
+            )
         return self._calibrations[name]
 
 
@@ -301,12 +309,16 @@ class _Lazy:
 
 def _checked_top(top: int) -> int:
     if not 1 <= top <= 1000:
-        raise UsageError(f"top is {top}: it must be between 1 and 1000")
+        raise UsageError("top must be between 1 and 1000", values=top)
     return top
 
 
 def _checked_stages(stages: Collection[str]) -> tuple[str, ...]:
     unknown = [stage for stage in stages if stage not in STAGES]
     if unknown or not stages:
-        raise UsageError(f"stages are {list(stages)}: choose from {', '.join(STAGES)}")
+        raise UsageError(
+            "no such stages",
+            values=unknown or "none",
+            remedy=f"Choose from: {', '.join(STAGES)}",
+        )
     return tuple(stage for stage in STAGES if stage in stages)

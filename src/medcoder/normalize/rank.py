@@ -34,7 +34,7 @@ from medcoder.text import fold
 from medcoder.vectors import NO_ROW, Vectors
 
 _COMPARED = 16  # of the rows most alike, those that are compared with the query word by word
-_EQUAL = 1e-6  # by which scores of one name may differ
+_EQUAL = 1e-6  # by which scores of the same name may differ
 _WORDS = 1 << 16  # rows whose words stay in memory
 
 
@@ -101,7 +101,7 @@ class Ranker:
         spelt = self._spelt(asked, alike)
         vectors, near, near_by = None, *united([])
         if meaning and embed is not None:
-            vectors = self._embedded(asked, embed, alike.of(spelt))
+            vectors = self._query_vectors(asked, embed, alike.of(spelt))
             near, near_by = united([stage.find(asked, vectors) for stage in meaning])
         given_by = len(letters) + near_by, alike_by
         scored = self._scored(asked, vectors, near, alike, spelt, given_by)
@@ -135,28 +135,29 @@ class Ranker:
         return hits
 
     def _spelt(self, asked: Batch, alike: Pairs) -> Flags:
-        """Which rows are the query but for a slip in a word: one that no term has."""
-        found = np.zeros(len(alike.row), np.bool_)
+        """Which rows are the query but for a slip in a word that no term has."""
+        spelt = np.zeros(len(alike.row), np.bool_)
         first = np.searchsorted(alike.query, alike.query)
-        looked_at = ~asked.known[alike.query] & (np.arange(len(found)) - first < _COMPARED)
+        looked_at = ~asked.known[alike.query] & (np.arange(len(spelt)) - first < _COMPARED)
         looked_at &= asked.row_terms.seen(alike.query, alike.row)
-        for place in np.flatnonzero(looked_at).tolist():
-            words = self._words(int(alike.row[place]))
-            found[place] = asked.spelt(int(alike.query[place]), words)
-        return found
+        for pair in np.flatnonzero(looked_at).tolist():
+            words = self._words(int(alike.row[pair]))
+            spelt[pair] = asked.spelt(int(alike.query[pair]), words)
+        return spelt
 
-    def _embedded(self, asked: Batch, embed: Embed, spelt: Pairs) -> Floats:
+    def _query_vectors(self, asked: Batch, embed: Embed, spelt: Pairs) -> Floats:
         """Vectors of the queries, or of the most similar term that they are but for a slip."""
         vectors = np.zeros((len(asked.texts), self.vectors.width), np.float32)
-        places, first = np.unique(spelt.query, return_index=True)
-        vectors[places] = self.vectors.take(spelt.row[first])
-        similar = dict(zip(places.tolist(), spelt.value[first].tolist(), strict=True))
+        positions, first = np.unique(spelt.query, return_index=True)
+        vectors[positions] = self.vectors.take(spelt.row[first])
+        similar = dict(zip(positions.tolist(), spelt.value[first].tolist(), strict=True))
         if len(self.custom_terms):
-            for place, (number, similarity) in custom_typos(self.custom_terms, self.grams, asked):
-                if similarity > similar.get(place, 0.0):
-                    vectors[place] = self.custom_terms.vector(number)
-                    similar[place] = similarity
-        left = [place for place in np.flatnonzero(asked.unsettled).tolist() if place not in similar]
+            typos = custom_typos(self.custom_terms, self.grams, asked)
+            for query, (number, similarity) in typos:
+                if similarity > similar.get(query, 0.0):
+                    vectors[query] = self.custom_terms.vector(number)
+                    similar[query] = similarity
+        left = [query for query in np.flatnonzero(asked.unsettled).tolist() if query not in similar]
         if left:
             vectors[left] = embed(left)
         return vectors
@@ -170,7 +171,7 @@ class Ranker:
         spelt: Flags,
         stages: tuple[Ints, Ints],  # that gave the pairs, near and alike
     ) -> Scored:
-        """The terms of all rows, each row with what the one stage says of those of the other."""
+        """The terms of all rows, each with its cosine and its similarity where compared."""
         keys, others = near.keys(len(self.vectors)), alike.keys(len(self.vectors))
         similarity, slip = np.full(len(keys), np.nan), np.zeros(len(keys), np.bool_)
         both, order = np.isin(keys, others), np.argsort(others)
@@ -211,7 +212,7 @@ class Ranker:
     def _similarities(self, asked: Batch, pairs: Pairs) -> Floats:
         counts = np.bincount(pairs.query, minlength=len(asked.texts))
         some = np.flatnonzero(counts)
-        texts = [asked.texts[place] for place in some.tolist()]
+        texts = [asked.texts[query] for query in some.tolist()]
         return self.grams.similarities(texts, counts[some], pairs.row)
 
     def _ranked(
@@ -264,30 +265,34 @@ class Ranker:
     def _name(self, asked: Batch, ranked: Sequence[Sequence[Candidate]]) -> None:
         """Say by which name the first candidates, and all as near as the best, are found."""
         for words, candidates in zip(asked.words, ranked, strict=True):
-            for place, one in enumerate(candidates):
-                if one.hit:
-                    one.name = " ".join(words)
-                elif place >= asked.wanted and one.score < candidates[0].score - _EQUAL:
+            for rank, candidate in enumerate(candidates):
+                if candidate.hit:
+                    candidate.name = " ".join(words)
+                elif rank >= asked.wanted and candidate.score < candidates[0].score - _EQUAL:
                     break
-                elif one.term < 0:
-                    one.name = fold(self.custom_terms.texts[-1 - one.term])
+                elif candidate.term < 0:
+                    candidate.name = fold(self.custom_terms.texts[-1 - candidate.term])
                 else:
-                    one.name = " ".join(self._words(int(self.vectors.term_row[one.term])))
+                    row = int(self.vectors.term_row[candidate.term])
+                    candidate.name = " ".join(self._words(row))
 
     def _spell(self, asked: Batch, ranked: Sequence[Sequence[Candidate]]) -> None:
         """Say how similar the first candidates are, where it was not needed to rank them."""
         some = [
-            (place, one)
-            for place, candidates in enumerate(ranked)
-            for one in candidates[: asked.wanted]
-            if one.similarity is None and self._has_row(one.term) and asked.unsettled[place]
+            (query, candidate)
+            for query, candidates in enumerate(ranked)
+            for candidate in candidates[: asked.wanted]
+            if candidate.similarity is None
+            and self._has_row(candidate.term)
+            and asked.unsettled[query]
         ]
         if some:
-            rows = self.vectors.term_row[[one.term for _, one in some]].astype(np.int64)
-            places = np.array([place for place, _ in some])
-            similar = self._similarities(asked, Pairs(places, rows, np.empty(0)))
-            for (_, one), similarity in zip(some, similar.tolist(), strict=True):
-                one.similarity = similarity
+            rows = self.vectors.term_row[[candidate.term for _, candidate in some]]
+            queries = np.array([query for query, _ in some])
+            pairs = Pairs(queries, rows.astype(np.int64), np.empty(0))
+            similar = self._similarities(asked, pairs)
+            for (_, candidate), similarity in zip(some, similar.tolist(), strict=True):
+                candidate.similarity = similarity
 
     def _has_row(self, term: int) -> bool:
         return term >= 0 and bool(self.vectors.term_row[term] != NO_ROW)

@@ -1,4 +1,4 @@
-"""Typos: words that differ by one letter."""
+"""Typos: words that differ by a letter."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-_SHORT = 3  # letters of a word of which one more is another word, not a slip
+from rapidfuzz.distance import OSA
+
+_SHORT = 3  # letters: in a shorter word, another letter makes another word
 # Scripts that set no spaces, or in which a sign is a syllable or a word: Thai to Burmese, Khmer,
 # Hangul, Kana, Han. What stands between spaces there is a phrase, and a sign of it no slip.
 _SIGNS = re.compile(
@@ -16,7 +18,7 @@ _SIGNS = re.compile(
 
 
 def as_spelt(words: Sequence[str], known: Sequence[bool], others: Sequence[str]) -> bool:
-    """Whether two strings have the same words but for at most one slip in each.
+    """Whether two strings have the same words but for at most a slip in each.
 
     known: which of the words are right as they are, and have no slip
 
@@ -34,7 +36,7 @@ def as_spelt(words: Sequence[str], known: Sequence[bool], others: Sequence[str])
 def one_slip(word: str, other: str) -> bool:
     """Whether a letter dropped, added, replaced or swapped with the next makes the words equal.
 
-    A digit or a sign such as + or < is never a slip: another one makes another gene, type or code.
+    A digit or a sign such as + or < is never a slip: another makes another gene, type or code.
     Nor is there one in scripts where a single sign is a syllable or a word.
 
     >>> [one_slip("atack", word) for word in ("attack", "tack", "atakc", "atacks", "attic")]
@@ -46,16 +48,7 @@ def one_slip(word: str, other: str) -> bool:
         return True
     if _fixed(word) != _fixed(other) or _SIGNS.search(word) or _SIGNS.search(other):
         return False
-    longer, shorter = (word, other) if len(word) >= len(other) else (other, word)
-    if len(longer) - len(shorter) > 1 or len(shorter) < _SHORT:
-        return False
-    place = next((i for i, letter in enumerate(shorter) if letter != longer[i]), len(shorter))
-    if len(longer) > len(shorter):
-        return longer[place + 1 :] == shorter[place:]
-    swapped = longer[place + 1 : place + 2] + longer[place]
-    return longer[place + 1 :] == shorter[place + 1 :] or (
-        shorter[place : place + 2] == swapped and longer[place + 2 :] == shorter[place + 2 :]
-    )
+    return min(len(word), len(other)) >= _SHORT and OSA.distance(word, other, score_cutoff=1) <= 1
 
 
 def _fixed(word: str) -> str:

@@ -1,4 +1,4 @@
-"""Vectors of all terms of a graph, one for each distinct string, on disk in float16."""
+"""Vectors of all terms of a graph, a row for each distinct string, on disk in float16."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ NO_ROW = -1
 
 
 class Vectors:
-    """Memory-mapped vectors; row r belongs to every term with one and the same text.
+    """Memory-mapped vectors; row r belongs to every term with the same text.
 
     rows: (u, d) float16, unit length but for rounding
-    term_row: (terms,) the row of each term of the graph, or -1 for a term without one
+    term_row: (terms,) the row of each term of the graph, or -1 for a term without a row
     """
 
     def __init__(self, path: Path, meta: dict[str, Any]) -> None:
@@ -35,11 +35,13 @@ class Vectors:
         self.rows = open_array(path, ROWS, "float16").reshape(-1, self.width)
         self.hashes = open_array(path, HASHES, "uint64")  # (u,) of each row's text
         self.term_row = open_array(path, TERM_ROW, "int32")
-        self._terms = open_array(path, ROW_TERMS, "int32")  # terms, those of one row together
+        self._terms = open_array(path, ROW_TERMS, "int32")  # terms, those of a row together
         self._first = open_array(path, ROW_FIRST, "int64")  # (u + 1,)
         if len(self._first) and (self._first[0] != 0 or self._first[-1] != len(self._terms)):
             raise ArtefactError(
-                f"{path / ROW_FIRST}.int64 was changed or damaged. Copy or build it again"
+                "it was changed or damaged",
+                where=path / f"{ROW_FIRST}.int64",
+                remedy="Copy or build it again",
             )
 
     @classmethod
@@ -48,7 +50,10 @@ class Vectors:
         meta = open_artefact(Path(path), kind=KIND, version=VERSION)
         if kg is not None and meta["parents"]["kg"] != kg.fingerprint:
             raise ArtefactError(
-                f"{path} holds vectors of another graph than {kg.path}. Embed this graph"
+                "the vectors are of another graph",
+                where=path,
+                values=f"not {kg.path}",
+                remedy="Embed this graph",
             )
         return cls(Path(path), meta)
 
@@ -76,23 +81,24 @@ class Vectors:
 
     def terms_of(self, row: int) -> npt.NDArray[np.int32]:
         """Numbers of the terms with this row's text, in ascending order."""
-        found: npt.NDArray[np.int32] = self._terms[self._first[row] : self._first[row + 1]]
-        return found
+        terms: npt.NDArray[np.int32] = self._terms[self._first[row] : self._first[row + 1]]
+        return terms
 
     def owners(
         self, rows: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-        """Terms of many rows, one row after the other: the place of its row, and each term."""
+        """Terms of many rows in order: for each term the position of its row, and the term."""
         first = self._first[rows]
         counts = self._first[rows + 1] - first
-        places = np.repeat(np.arange(len(rows)), counts)
+        positions = np.repeat(np.arange(len(rows)), counts)
         ends = np.cumsum(counts)
-        return places, self._terms[np.arange(len(places)) + (first - ends + counts)[places]]
+        terms = self._terms[np.arange(len(positions)) + (first - ends + counts)[positions]]
+        return positions, terms
 
     def first_terms(self) -> npt.NDArray[np.int32]:
         """The first term of every row."""
-        found: npt.NDArray[np.int32] = self._terms[self._first[:-1]]
-        return found
+        terms: npt.NDArray[np.int32] = self._terms[self._first[:-1]]
+        return terms
 
 
 def widen(halves: npt.NDArray[np.float16]) -> npt.NDArray[np.float32]:

@@ -9,21 +9,33 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from medcoder.arrays import write_array
+from medcoder.arrays import raw_strings, write_array
 from medcoder.artefact import check_free, create
 from medcoder.errors import UsageError
 from medcoder.files import disk_full, locked, write_json
 from medcoder.kg import KG
-from medcoder.types import Encoder, Progress, silent
-from medcoder.vectors import HASHES, KIND, ROW_FIRST, ROW_TERMS, ROWS, TERM_ROW, VERSION, Vectors
+from medcoder.kg.keys import hash_strings
+from medcoder.types import CONCEPT_FLAGS, Encoder, Progress, silent
+from medcoder.vectors import (
+    HASHES,
+    KIND,
+    NO_ROW,
+    ROW_FIRST,
+    ROW_TERMS,
+    ROWS,
+    TERM_ROW,
+    VERSION,
+    Vectors,
+)
 from medcoder.vectors.known import Known
-from medcoder.vectors.plan import Plan, make_plan, row_texts
 
+_EXTENSION = 1 << CONCEPT_FLAGS.index("extension")
 _SHARD = 4096  # rows after which work is safe from a kill
 _STATE = "state.json"
 _FILE = f"{ROWS}.float16"
@@ -41,13 +53,15 @@ def embed(
     """Make the directory of vectors at `path`.
 
     A run that was interrupted or killed goes on where it was when called again. `known` are
-    vectors by the same encoder, of an older release or as shipped: strings in them cost nothing.
+    vectors by the same encoder, of an older release or bundled: strings in them cost nothing.
     """
     path = Path(path).absolute()
     parents = {"kg": kg.fingerprint, "encoder": encoder.fingerprint}
     for seed in known:
         if seed.encoder != parents["encoder"]:
-            raise UsageError(f"{seed.path} was not made by this encoder. Leave it out")
+            raise UsageError(
+                "it was not made by this encoder", where=seed.path, remedy="Leave it out"
+            )
     check_free(path, kind=KIND, overwrite=overwrite)
     report = progress or silent
     plan = make_plan(kg)
@@ -72,9 +86,7 @@ def _work(path: Path) -> Iterator[Path]:
     """The directory that keeps unfinished work, for this process alone; gone when all is done."""
     work = path.parent / f".{path.name}.embedding"
     work.mkdir(parents=True, exist_ok=True)
-    busy = UsageError(
-        "another process is making it", where=path, remedy="Wait until that one is done"
-    )
+    busy = UsageError("another process is making it", where=path, remedy="Wait until it is done")
     with locked(work, busy=busy):
         yield work
         shutil.rmtree(work)
@@ -141,13 +153,13 @@ def _vectors(
     vectors = np.empty((len(texts), encoder.width), np.float16)
     missing = np.ones(len(texts), np.bool_)
     for seed in known:
-        places = np.flatnonzero(missing)
-        found, rows = seed.find(hashes[places])
-        vectors[places[found]] = rows
-        missing[places[found]] = False
-    places = np.flatnonzero(missing)
-    if len(places):
-        vectors[places] = encoder.encode([texts[place] for place in places.tolist()])
+        positions = np.flatnonzero(missing)
+        known_positions, rows = seed.find(hashes[positions])
+        vectors[positions[known_positions]] = rows
+        missing[positions[known_positions]] = False
+    positions = np.flatnonzero(missing)
+    if len(positions):
+        vectors[positions] = encoder.encode([texts[position] for position in positions.tolist()])
     return vectors
 
 
@@ -159,3 +171,56 @@ def _mapping(plan: Plan) -> dict[str, npt.NDArray[Any]]:
     first = np.zeros(len(plan.first_term) + 1, np.int64)
     np.cumsum(counts, out=first[1:])
     return {HASHES: plan.hashes, TERM_ROW: plan.term_row, ROW_TERMS: terms, ROW_FIRST: first}
+
+
+class Plan(NamedTuple):
+    """Which strings of a graph get a vector: each distinct string once, in order of its first term.
+
+    Row of each term (-1: none), and of each row the first term and the hash of its text.
+    """
+
+    term_row: npt.NDArray[np.int32]
+    first_term: npt.NDArray[np.int32]
+    hashes: npt.NDArray[np.uint64]
+
+
+def make_plan(kg: KG) -> Plan:
+    """Extensions get no vector: they say what their parent says, and which encounter it is.
+
+    Strings are told apart by 64-bit hashes. Among the 15 million of UMLS, the chance that any two
+    share a hash is below 1 in 100,000.
+    """
+    hashes = np.empty(len(kg.terms), np.uint64)
+    wanted = np.empty(len(kg.terms), np.bool_)
+    start = 0
+    for concepts, texts in kg.terms.blocks():
+        stop = start + len(texts)
+        hashes[start:stop] = text_hashes(texts)
+        wanted[start:stop] = kg.flags[concepts] & _EXTENSION == 0
+        start = stop
+    terms = np.flatnonzero(wanted).astype(np.int32)
+    _, first, inverse = np.unique(hashes[terms], return_index=True, return_inverse=True)
+    order = np.argsort(first)  # rows in the order of their first terms
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    term_row = np.full(len(wanted), NO_ROW, np.int32)
+    term_row[terms] = rank[inverse]
+    first_term = terms[first[order]]
+    return Plan(term_row, first_term, hashes[first_term])
+
+
+def row_texts(kg: KG, first_term: npt.NDArray[np.int32]) -> Iterator[tuple[int, list[str]]]:
+    """Texts of all rows in order: the number of the first of each block, and the block."""
+    start = row = 0
+    for _, texts in kg.terms.blocks():
+        stop = start + len(texts)
+        last = int(np.searchsorted(first_term, stop))
+        if last > row:
+            yield row, texts.take(pa.array(first_term[row:last] - start)).to_pylist()
+        start, row = stop, last
+
+
+def text_hashes(texts: pa.LargeStringArray) -> npt.NDArray[np.uint64]:
+    """Hashes of the texts as they are, by case too."""
+    hashes: npt.NDArray[np.uint64] = hash_strings(*raw_strings(texts))
+    return hashes

@@ -1,4 +1,4 @@
-"""Vectors by the hash of their text: those of another graph, or a small file that ships.
+"""Vectors by the hash of their text: those of another graph, or a small bundled file.
 
 The file keeps 12 bits of each number: a byte, and four more bits that bring the cosines to within
 0.0002 of float32. It is the size of int8 and a half, and needs no second look at query time.
@@ -36,12 +36,12 @@ class Known:
     def find(
         self, hashes: npt.NDArray[np.uint64]
     ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float16]]:
-        """Places of the hashes that are known, and their vectors."""
+        """Positions of the hashes that are known, and their vectors."""
         if len(self._hashes) == 0:
             return np.empty(0, np.intp), self._rows(np.empty(0, np.intp))
-        places = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
-        found = np.flatnonzero(self._hashes[places] == hashes)
-        return found, self._rows(self._order[places[found]])
+        nearest = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
+        positions = np.flatnonzero(self._hashes[nearest] == hashes)
+        return positions, self._rows(self._order[nearest[positions]])
 
 
 def known_vectors(vectors: Vectors) -> Known:
@@ -50,7 +50,7 @@ def known_vectors(vectors: Vectors) -> Known:
 
 
 def save_seed(vectors: Vectors, file: Path) -> None:
-    """Write all rows of `vectors` to one small file."""
+    """Write all rows of `vectors` to a small file."""
     rows = vectors.rows.astype(np.float32)
     scales = np.maximum(np.abs(rows).max(1, initial=0), 1e-12) / _LEVELS
     whole = np.rint(rows / scales[:, None]).astype(np.int16)  # 11 bits and a sign
@@ -74,13 +74,15 @@ def open_seed(file: Path) -> Known:
         if not len(hashes) == len(scale) == len(high) == len(low):
             raise ValueError("it has columns of different lengths")
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise ArtefactError(f"{file} cannot be read: {error}. Install medcoder again") from error
+        raise ArtefactError(
+            "it cannot be read", where=file, values=error, remedy="Install medcoder again"
+        ) from error
 
-    def rows(places: npt.NDArray[np.intp]) -> npt.NDArray[np.float16]:
-        whole = high[places].astype(np.int16) << 4
-        whole[:, ::2] |= low[places] & 15
-        whole[:, 1::2] |= low[places, : whole.shape[1] // 2] >> 4
-        found: npt.NDArray[np.float16] = (whole * scale[places, None]).astype(np.float16)
-        return found
+    def rows(numbers: npt.NDArray[np.intp]) -> npt.NDArray[np.float16]:
+        whole = high[numbers].astype(np.int16) << 4
+        whole[:, ::2] |= low[numbers] & 15
+        whole[:, 1::2] |= low[numbers, : whole.shape[1] // 2] >> 4
+        restored: npt.NDArray[np.float16] = (whole * scale[numbers, None]).astype(np.float16)
+        return restored
 
     return Known(file, encoder, hashes, rows)

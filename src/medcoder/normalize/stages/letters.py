@@ -25,9 +25,9 @@ from medcoder.text import fold
 _BUCKETS = 1 << 18  # trigrams are told apart by 18 bits of a hash
 _FIRST, _ROWS, _NORMS = "gram.first", "gram.rows", "row.norm"
 _WORDS, _COUNTS = "word.hash", "word.count"
-_BUDGET = 1 << 16  # entries of the lists that one query reads
+_BUDGET = 1 << 16  # entries of the lists that a query reads
 _LONGEST = 512  # letters of a string that count
-_DENSE = 1 << 21  # rows up to which a score for each is cheaper than sorting those found
+_DENSE = 1 << 21  # rows up to which a score for each is cheaper than sorting those read
 _HIGH = 0.15  # part of the largest value above which most of what is asked for lies
 _AT_ONCE = 1 << 22  # pairs of a trigram and a row that are looked for at a time
 _MIX = np.array([0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D], np.uint64)
@@ -66,16 +66,16 @@ def _trigrams(folded: str) -> Buckets:
     letters = np.frombuffer(f" {folded[:_LONGEST]} ".encode("utf-32-le", "replace"), "<u4")
     if len(letters) < 3:
         return np.empty(0, np.int64)
-    found: Buckets = np.unique(_hashed(letters))
-    return found
+    buckets: Buckets = np.unique(_hashed(letters))
+    return buckets
 
 
 def _hashed(letters: npt.NDArray[Any]) -> Buckets:
     wide = letters.astype(np.uint64)
     mixed = wide[:-2] * _MIX[0] + wide[1:-1] * _MIX[1] + wide[2:] * _MIX[2]
     mixed = (mixed ^ mixed >> np.uint64(29)) * np.uint64(0xBF58476D1CE4E5B9)
-    found: Buckets = (mixed >> np.uint64(46)).astype(np.int64)
-    return found
+    buckets: Buckets = (mixed >> np.uint64(46)).astype(np.int64)
+    return buckets
 
 
 def build_grams(blocks: Iterable[tuple[int, Sequence[str]]], rows: int, folder: Path) -> None:
@@ -103,10 +103,10 @@ def build_grams(blocks: Iterable[tuple[int, Sequence[str]]], rows: int, folder: 
     target.touch()
     os.truncate(target, 4 * int(first[-1]))
     lists = np.memmap(target, np.uint32, "r+") if first[-1] else np.empty(0, np.uint32)
-    cursor, row, place = first[:-1].copy(), 0, 0
+    cursor, row, offset = first[:-1].copy(), 0, 0
     for each in lengths:
         total = int(each.sum())
-        entries = np.fromfile(scratch, np.uint32, total, offset=4 * place).astype(np.int64)
+        entries = np.fromfile(scratch, np.uint32, total, offset=4 * offset).astype(np.int64)
         owners = np.repeat(np.arange(row, row + len(each)), each)
         order = np.argsort(entries, kind="stable")
         bucket = entries[order]
@@ -117,7 +117,7 @@ def build_grams(blocks: Iterable[tuple[int, Sequence[str]]], rows: int, folder: 
         cursor[bucket[starts]] += sizes
         squares = np.bincount(owners - row, idf[entries] ** 2, minlength=len(each))
         norms.append(np.sqrt(squares).astype(np.float32))
-        row, place = row + len(each), place + total
+        row, offset = row + len(each), offset + total
     write_array(folder, _NORMS, np.concatenate(norms or [np.empty(0, np.float32)]))
     scratch.unlink()
 
@@ -130,14 +130,14 @@ def _write_words(words: Counter[str], folder: Path) -> None:
 
 
 def _block(folded: Sequence[str]) -> tuple[Buckets, npt.NDArray[np.int64]]:
-    """Distinct trigrams of each text one after the other, and how many each has."""
+    """Distinct trigrams of each text in order, and how many each has."""
     each = [_trigrams(text) for text in folded]
-    return np.concatenate(each), np.array([len(found) for found in each], np.int64)
+    return np.concatenate(each), np.array([len(buckets) for buckets in each], np.int64)
 
 
 def _idf(counts: npt.NDArray[np.int64], rows: int) -> npt.NDArray[np.float64]:
-    found: npt.NDArray[np.float64] = np.log((rows + 1) / (counts + 1)) + 1
-    return found
+    idf: npt.NDArray[np.float64] = np.log((rows + 1) / (counts + 1)) + 1
+    return idf
 
 
 class Similar(NamedTuple):
@@ -178,23 +178,23 @@ class Grams:
         """
         wanted = [grams(text) for text in texts]
         read = [self._read(some, 4 * k, allowed) for some in wanted]
-        counts = np.array([len(one.rows) for one in read], np.int64)
+        counts = np.array([len(part.rows) for part in read], np.int64)
         rows, sums = (
             np.concatenate([np.empty(0, kind), *arrays])
             for kind, arrays in (
-                (np.int64, [one.rows for one in read]),
-                (np.float64, [one.sums for one in read]),
+                (np.int64, [part.rows for part in read]),
+                (np.float64, [part.sums for part in read]),
             )
         )
-        sums += self._shared([one.unread for one in read], counts, rows)
+        sums += self._shared([part.unread for part in read], counts, rows)
         scores = self._cosines(wanted, counts, rows, sums)
-        found, last = [], 0
+        similar, last = [], 0
         for count in counts.tolist():
             some, theirs = rows[last : last + count], scores[last : last + count]
             order = np.lexsort((some, -theirs))[:k]
-            found.append(Similar(some[order], theirs[order]))
+            similar.append(Similar(some[order], theirs[order]))
             last += count
-        return found
+        return similar
 
     def similarities(
         self, texts: Sequence[str], counts: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
@@ -210,9 +210,9 @@ class Grams:
 
     def _rows_with(self, word: str) -> int:
         hashed = np.uint64(hash_text(word))
-        place = int(np.searchsorted(self._words, hashed))
-        there = place < len(self._words) and self._words[place] == hashed
-        return int(self._word_counts[place]) if there else 0
+        position = int(np.searchsorted(self._words, hashed))
+        there = position < len(self._words) and self._words[position] == hashed
+        return int(self._word_counts[position]) if there else 0
 
     def similarity(self, text: str, others: Sequence[str]) -> npt.NDArray[np.float32]:
         """The similarity of a text with each of some others."""
@@ -221,11 +221,11 @@ class Grams:
         weights[mine] = self._weights[mine]
         own = np.sqrt(weights[mine].sum())
         scores = np.zeros(len(others), np.float32)
-        for place, other in enumerate(others):
+        for position, other in enumerate(others):
             theirs = grams(other)
             shared = weights[theirs].sum()
             if shared:
-                scores[place] = shared / (own * np.sqrt(self._weights[theirs].sum()))
+                scores[position] = shared / (own * np.sqrt(self._weights[theirs].sum()))
         return scores
 
     def _read(self, wanted: Buckets, count: int, allowed: npt.NDArray[np.bool_] | None) -> _Read:
@@ -237,12 +237,12 @@ class Grams:
         if not len(chosen):
             return _Read(np.empty(0, np.int64), np.empty(0), unread)
         first, last = self._first[chosen].tolist(), self._first[chosen + 1].tolist()
-        found = np.concatenate([self._lists[a:b] for a, b in zip(first, last, strict=True)])
+        rows = np.concatenate([self._lists[a:b] for a, b in zip(first, last, strict=True)])
         weights = np.repeat(self._weights[chosen], self._counts[chosen])
         if allowed is not None:
-            keep = allowed[found]
-            found, weights = found[keep], weights[keep]
-        return _Read(*self._best(found, weights, count), unread)
+            keep = allowed[rows]
+            rows, weights = rows[keep], weights[keep]
+        return _Read(*self._best(rows, weights, count), unread)
 
     def _cosines(
         self,
@@ -252,19 +252,19 @@ class Grams:
         sums: npt.NDArray[np.float64],
     ) -> npt.NDArray[np.float32]:
         own = np.sqrt([self._weights[some].sum() or np.inf for some in wanted])
-        found: npt.NDArray[np.float32] = sums / (self._divisors[rows] * np.repeat(own, counts))
-        return found.astype(np.float32)
+        cosines: npt.NDArray[np.float64] = sums / (self._divisors[rows] * np.repeat(own, counts))
+        return cosines.astype(np.float32)
 
     def _best(
-        self, found: npt.NDArray[Any], weights: npt.NDArray[np.float64], count: int
+        self, read: npt.NDArray[Any], weights: npt.NDArray[np.float64], count: int
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-        """The most similar of the rows that were found, and the sum of the weights of each."""
+        """The most similar of the rows that were read, and the sum of the weights of each."""
         if len(self._norms) <= _DENSE:
-            every: npt.NDArray[Any] = np.bincount(found, weights, minlength=len(self._norms))
+            every: npt.NDArray[Any] = np.bincount(read, weights, minlength=len(self._norms))
             rows = _largest(every / self._divisors, count)
             rows = rows[every[rows] > 0]
             return rows, every[rows]
-        distinct, inverse = np.unique(found, return_inverse=True)
+        distinct, inverse = np.unique(read, return_inverse=True)
         sums: npt.NDArray[Any] = np.bincount(inverse, weights)
         best = _largest(sums / self._norms[distinct], count)
         return distinct[best].astype(np.int64), sums[best]
@@ -298,10 +298,10 @@ class Grams:
         each = counts[owner]  # rows to look for, of each set with each trigram
         ends = np.cumsum(each)
         starts = np.cumsum(counts) - counts
-        places = np.arange(each.sum()) + np.repeat(starts[owner] - ends + each, each)
-        sought = rows.astype(np.uint32)[places]  # of another type, each list would be copied
+        positions = np.arange(each.sum()) + np.repeat(starts[owner] - ends + each, each)
+        sought = rows.astype(np.uint32)[positions]  # of another type, each list would be copied
         distinct, firsts = np.unique(every, return_index=True)
-        bounds = [*(ends - each)[firsts].tolist(), len(places)]
+        bounds = [*(ends - each)[firsts].tolist(), len(positions)]
         weights = self._weights[distinct].tolist()
         lists = zip(self._first[distinct].tolist(), self._first[distinct + 1].tolist(), strict=True)
         for (first, last), weight, low, high in zip(
@@ -310,16 +310,16 @@ class Grams:
             listed = self._lists[first:last]  # ascending
             some = sought[low:high]
             near = np.minimum(listed.searchsorted(some), last - first - 1)
-            sums[places[low:high][listed[near] == some]] += weight
+            sums[positions[low:high][listed[near] == some]] += weight
         return sums
 
 
 def _largest(values: npt.NDArray[np.float64], count: int) -> npt.NDArray[np.int64]:
-    """Places of the largest values, with all that equal the last of them."""
-    places: npt.NDArray[np.int64] = np.arange(len(values))
+    """Positions of the largest values, with all that equal the last of them."""
+    positions: npt.NDArray[np.int64] = np.arange(len(values))
     if len(values) > count:
         high = np.flatnonzero(values >= _HIGH * values.max())  # few, and mostly enough of them
         if len(high) >= count:
-            places, values = high, values[high]
-        places = places[values >= np.partition(values, -count)[-count]]
-    return places
+            positions, values = high, values[high]
+        positions = positions[values >= np.partition(values, -count)[-count]]
+    return positions
