@@ -6,12 +6,28 @@ import socket
 import pytest
 
 from medcoder import Normalizer
+from medcoder.mapping.formats import FORMATS, all_options
 from medcoder.serve.error_replies import failure_place
 from medcoder.serve.middleware import HEADERS
 from support.served import client, finished, made, map_it, upload
 
 SECRET = "janedoe1970"
+FIELDS = ("upload", "column", "code", "count", "language", "context", "top", "precision",
+          "vocabularies", "keep_bad_rows", SECRET)  # fmt: skip
 TABLE = f"text,n,{SECRET}\n{SECRET},1,{SECRET}\nfever,{SECRET},x\n".encode()
+# A row of three fields, beyond those that an upload is looked at by
+LATE = b"text,n\n" + b"fever,1\n" * 20 + f"{SECRET},{SECRET},{SECRET}\n".encode()
+TABLES = [
+    (f"{SECRET},{SECRET}\n1,2\n".encode(), "x.csv"),
+    (f"a,b\n{SECRET}\n".encode(), "x.csv"),
+    (f'a,b\n"{SECRET}" {SECRET},2\n'.encode(), "x.csv"),
+    (f'a,b\n"{SECRET}\n'.encode(), "x.csv"),
+    (f"a,b\n{SECRET},".encode() + b"\xe8\n", "x.csv"),
+    (f"{SECRET}\0{SECRET}\n".encode(), "x.tsv"),
+    (b"PAR1" + SECRET.encode() + b"PAR1", "x.parquet"),
+    (b"PK\x03\x04" + SECRET.encode(), "x.xlsx"),
+    (b"", f"{SECRET}.csv"),
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -61,10 +77,32 @@ def requests(rest, project):
     for change in ({"column": SECRET * 2}, {"context": {SECRET: SECRET}}, {"upload": SECRET},
                    {"vocabularies": [SECRET]}, {"precision": SECRET}):  # fmt: skip
         yield rest.post("/v1/map", json={"upload": sent, "column": "text"} | change)
-    job = rest.post("/v1/map", json={"upload": sent, "column": "text", "count": "n"}).json()
-    failed = finished(rest, job["id"])
-    assert failed["state"] == "failed"
-    assert SECRET not in str(failed)
+    for fields in FIELDS:
+        yield rest.post("/v1/map", json={"upload": sent, "column": "text"} | {fields: SECRET * 3})
+    for format in (*FORMATS, "nowhere"):
+        for option in (*(one.name for one in all_options()), "nowhere"):
+            yield rest.get(f"{path}/exports/{format}", params={option: SECRET})
+    table = f"concept_id\tconcept_code\n{SECRET}\t{SECRET}\n".encode()
+    for name in ("CONCEPT.csv", "CONCEPT.csv.gz", f"{SECRET}.txt"):
+        yield rest.post("/v1/concept-tables", files={"file": (name, table)})
+    # Not of a term that there is: a decision that comes too late is sent back, for both to be seen.
+    said = {"who": SECRET, "note": SECRET, "expected_version": 77}
+    yield rest.post(f"{path}/terms/77777/decision", json=said | {"concept": SECRET})
+    yield rest.post(f"{path}/terms/77777/undo", json=said)
+    yield rest.post(f"{path}/terms/1/undo", json=said | {"concept": SECRET})
+    yield rest.post(f"{path}/accept", json={"who": SECRET, "precision": SECRET})
+    yield rest.get(f"{path}/changes", params={"since": SECRET})
+    for content, name in TABLES:
+        yield upload(rest, content, name)
+
+
+def failing_jobs(rest):
+    """Jobs that the table itself makes fail."""
+    sent = upload(rest, TABLE, "x.csv").json()["upload"]
+    late = upload(rest, LATE, "x.csv").json()["upload"]
+    for table, more in ((sent, {"count": "n"}), (late, {})):
+        asked = {"upload": table, "column": "text"} | more
+        yield finished(rest, rest.post("/v1/map", json=asked).json()["id"])
 
 
 def test_nothing_that_was_sent_is_repeated(rest, caplog, capfd, tmp_path):
@@ -79,7 +117,11 @@ def test_nothing_that_was_sent_is_repeated(rest, caplog, capfd, tmp_path):
             assert str(tmp_path) not in said
             assert "traceback" not in said
             assert answer.json()["error"]["message"]
-    assert bad > 25
+    assert bad > 80
+    for failed in failing_jobs(rest):
+        assert failed["state"] == "failed"
+        assert failed["error"]
+        assert SECRET not in str(failed)
     ours = [one for one in caplog.records if not one.name.startswith("httpx")]
     assert any(one.getMessage().startswith("POST /v1/normalize 200") for one in ours)
     logged = "\n".join(f"{one.getMessage()} {one.exc_text}" for one in ours)

@@ -219,7 +219,7 @@ def test_sheets_and_cells(tmp_path):
     )  # fmt: skip
     with pytest.raises(InputError, match=r"row 2: 2 fields, not 1"):
         read(path, sheet="other")
-    with pytest.raises(InputError, match=r"no sheet is called 'third'\. There are: Sheet, other"):
+    with pytest.raises(InputError, match=r"no such sheet: 'third'\. There are: Sheet, other"):
         read(path, sheet="third")
     with pytest.raises(UsageError, match="--encoding makes no sense for a workbook"):
         read(path, encoding="utf-8")
@@ -232,7 +232,7 @@ def test_a_missing_column_lists_those_there_are(tmp_path):
     with pytest.raises(InputError, match=r"no such column: diagnose; there are: id, "
                        r"diagnosis, id\. Did you mean 'diagnosis'"):  # fmt: skip
         Columns.of(table, Settings(column="diagnose"))
-    with pytest.raises(InputError, match="2 columns are called 'id'"):
+    with pytest.raises(InputError, match="2 are called 'id'"):
         Columns.of(table, Settings(column="diagnosis", code="id"))
     path.write_text("id;diagnosis\n1;x\n")
     with pytest.raises(InputError, match="try --delimiter ';'"):

@@ -98,9 +98,14 @@ def open_table(source: Any, reading: Reading | None = None) -> Table:
     ending = path.suffix.lower()
     if ending not in TABLES:
         if reading.delimiter is None:
+            known = ", ".join(TABLES)
+            remedy = "For text with another ending, name what is between fields with --delimiter"
             raise UsageError(
-                f"{path} ends in {ending or 'nothing'}: medcoder reads {', '.join(TABLES)}. "
-                "For text with another ending, name what is between fields with --delimiter"
+                "no table has a name that ends so",
+                where=path,
+                values=ending,
+                remedy=remedy,
+                message=f"{path} ends in {ending or 'nothing'}: medcoder reads {known}. {remedy}",
             )
         ending = ".txt"
     table: Table = TABLES.load(ending)(path, reading)

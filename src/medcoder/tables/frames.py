@@ -170,8 +170,9 @@ class ParquetFrames:
             self._check_utf8(column, row)
         elif not (of.is_integer(kind) or of.is_boolean(kind) or of.is_null(kind)):
             raise InputError(
-                f"column {name!r} is of type {kind}, not text or whole numbers",
+                "a column is not text or whole numbers",
                 file=self.path,
+                values=f"{name!r} is of type {kind}",
                 remedy="Write it as text",
             )
         series = pl.Series(name, column.cast(pa.large_string()), dtype=pl.String)
@@ -183,8 +184,9 @@ class ParquetFrames:
         if pc.all(fits, min_count=0).as_py():
             return column.cast(pa.int64())
         raise InputError(
-            f"column {name!r} is of type {column.type} and holds more than whole numbers",
+            "a column of floats holds more than whole numbers",
             file=self.path,
+            values=f"{name!r} is of type {column.type}",
             remedy="Write it as text: a float keeps 15 digits of an identifier",
         )
 
@@ -205,8 +207,9 @@ class ParquetFrames:
     def _damaged(self, error: Exception, row: int | None = None) -> InputError:
         reason = str(error).partition("\n")[0].rstrip(".")
         return InputError(
-            f"cannot be read as Parquet: {reason}",
+            "cannot be read as Parquet",
             file=self.path,
+            values=reason,
             row=row,
             remedy="Copy or download it again",
         )

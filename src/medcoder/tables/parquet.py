@@ -32,7 +32,7 @@ class Parquet:
                 self._size = stored.metadata.num_rows
         except (pa.ArrowException, OSError) as error:
             raise InputError(
-                f"it cannot be read as Parquet: {error}", file=path, remedy="Write it again"
+                "it cannot be read as Parquet", file=path, values=error, remedy="Write it again"
             ) from error
         self.header = tuple(self.schema.names)
 
@@ -52,7 +52,7 @@ class Parquet:
                 yield from stored.iter_batches(_BATCH, columns=columns)
         except (pa.ArrowException, OSError) as error:
             raise InputError(
-                f"it is damaged: {error}", file=self._path, remedy="Write it again"
+                "it is damaged", file=self._path, values=error, remedy="Write it again"
             ) from error
 
 

@@ -66,10 +66,12 @@ def check_file(path: Path) -> None:
 def fault(path: Path, error: Exception, row: int | None = None) -> InputError:
     """The error to raise for one of FAULTS."""
     if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
-        what, remedy = f"cannot be read: {error.strerror or error}", "Check that you may read it"
+        what, remedy = "cannot be read", "Check that you may read it"
+        values: object = error.strerror or error
     else:
         what, remedy = "the gzip data is cut off or damaged", "Copy or download it again"
-    return InputError(what, file=path, row=row, remedy=remedy)
+        values = None
+    return InputError(what, file=path, row=row, values=values, remedy=remedy)
 
 
 def bad_byte(
@@ -279,7 +281,11 @@ class Delimited:
         reading.refuse("sheet", format=format.upper())
         delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
         if len(delimiter) != 1 or delimiter in '"\r\n':
-            raise UsageError(f"--delimiter is {delimiter!r}: it must be one character, or tab")
+            raise UsageError(
+                "the delimiter must be one character, or tab",
+                values=repr(delimiter),
+                message=f"--delimiter is {delimiter!r}: it must be one character, or tab",
+            )
         self.name, self.format, self.delimiter = path.name, format, delimiter
         self._path, self._keep = path, reading.keep_bad_rows
         self.marked, encoding = _encoding(path, reading.encoding)
@@ -335,7 +341,8 @@ def open_tsv(path: Path, reading: Reading) -> Delimited:
 
 def open_delimited(path: Path, reading: Reading) -> Delimited:
     if reading.delimiter is None:
-        raise UsageError(f"{path}: name what is between its fields with --delimiter, as in: ';'")
+        remedy = "Name what is between its fields with --delimiter, as in: ';'"
+        raise UsageError("the ending does not tell the delimiter", where=path, remedy=remedy)
     return Delimited(path, "csv", reading.delimiter, reading)
 
 
@@ -357,8 +364,11 @@ def _encoding(path: Path, named: str | None) -> tuple[bool, str]:
     try:
         known = codecs.lookup(named).name
     except LookupError as error:
+        known = "as in utf-8, utf-16, cp1252, latin-1"
         raise UsageError(
-            f"no encoding is called {named!r}: as in utf-8, utf-16, cp1252, latin-1"
+            f"there is no such encoding: {known}",
+            values=repr(named),
+            message=f"no encoding is called {named!r}: {known}",
         ) from error
     if known == "utf-8" and marked == "utf-8-sig":
         known = marked

@@ -87,7 +87,7 @@ class Unquoted:
             )
         except pl.exceptions.PolarsError as error:
             self._find_bad_row(block, before)
-            raise InputError(f"cannot be read: {error}", file=self.path) from error
+            raise InputError("cannot be read", file=self.path, values=error) from error
         if frame.height != rows:
             self._find_bad_row(block, before)
             raise InputError(

@@ -76,13 +76,13 @@ class Sheet:
                 book = openpyxl.load_workbook(self._path, read_only=True, data_only=True)
         except _BROKEN as error:
             raise InputError(
-                f"it cannot be read as a workbook: {error}", file=self._path,
+                "it cannot be read as a workbook", file=self._path, values=error,
                 remedy="Save it again as .xlsx without a password",
             ) from error  # fmt: skip
         try:
             if self._sheet is not None and self._sheet not in book.sheetnames:
                 raise InputError(
-                    f"no sheet is called {self._sheet!r}", file=self._path,
+                    "there is no such sheet", file=self._path, values=repr(self._sheet),
                     remedy=f"There are: {', '.join(book.sheetnames)}",
                 )  # fmt: skip
             sheet = book[self._sheet or book.sheetnames[0]]
