@@ -9,7 +9,14 @@ from fastapi.testclient import TestClient
 from pyarrow import parquet
 
 from medcoder.mapping import columns, export, write_results
-from medcoder.mapping.columns import COLUMNS, Column, export_columns, listed_columns, result_columns
+from medcoder.mapping.columns import (
+    COLUMNS,
+    Column,
+    export_columns,
+    listed_columns,
+    result_columns,
+    unique_names,
+)
 from medcoder.serve import make_app
 from support.mapped import decide, make
 from support.terminal import medcoder
@@ -73,3 +80,8 @@ def test_the_service_has_a_column_from_outside(project, tmp_path, monkeypatch):
     found = rest.get("/v1/projects/ward/terms", params={"sort": "row"}).json()
     assert "columns" not in found["terms"][0]
     assert json.dumps(found)
+
+
+def test_names_that_are_taken():
+    taken = ["status", "mapped_name"]
+    assert unique_names(["concept", "name", "status"], taken)[0] == "mapped_mapped_concept"

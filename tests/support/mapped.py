@@ -149,3 +149,42 @@ def read_sssom(path):
         from sssom.parsers import parse_sssom_table
 
         return parse_sssom_table(path)
+
+
+USAGI = (
+    "sourceCode,sourceName,sourceFrequency,sourceAutoAssignedConceptIds,matchScore,mappingStatus,"
+    "equivalence,statusSetBy,statusSetOn,conceptId,conceptName,domainId,mappingType,comment,"
+    "createdBy,createdOn,assignedReviewer"
+)
+SSSOM = "subject_id\tsubject_label\tpredicate_id\tobject_id\tmapping_justification"
+MANUAL = "semapv:ManualMappingCuration"
+
+
+class Graph:
+    """A terminology of two concepts."""
+
+    names = {"R52": "Pain, unspecified", "X1": "Another thing"}  # noqa: RUF012
+
+    def __contains__(self, concept):
+        return concept in self.names
+
+    def preferred(self, concept):
+        return self.names[concept]
+
+    def codes_of(self, concept, vocabularies=None):
+        return [Code("ICD10CM", concept)]
+
+    def find_code(self, vocabulary, code):
+        return [code] if vocabulary == "ICD10CM" and code in self.names else []
+
+
+def write_lines(folder, name, *lines):
+    """A file of these lines."""
+    path = folder / name
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def read_csv(path):
+    with path.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))

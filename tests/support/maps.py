@@ -1,6 +1,9 @@
 """A machine that maps a few words, small enough to know every answer of it."""
 
-from medcoder.errors import UnknownName
+import csv
+
+from medcoder.errors import StaleDecision, UnknownName
+from medcoder.mapping import Project, map_table
 from medcoder.types import Answer, Code, Match
 
 NAMES = {
@@ -21,6 +24,7 @@ ANSWERS = {
     "cefalea": [("C5", 0.97)],
     "puzzle": [("C5", 0.05)],
 }
+TEXTS = ["heart attack", "MI", "fever", "cold", "puzzle", "=cmd()", "", "cefalea", "heart attack"]
 LEAST = 0.1  # confidence of an answer
 
 
@@ -82,3 +86,47 @@ class FakeMapper:
 
     def terms_like(self, text):
         return [key for key, name in self.names.items() if name.lower() == text.lower()]
+
+
+class Stops(FakeMapper):
+    """Is interrupted after some strings."""
+
+    def __init__(self, after):
+        super().__init__()
+        self.after = after
+
+    def _answers(self, texts, *rest):
+        for answer in super()._answers(texts, *rest):
+            if len(self.asked) > self.after:
+                raise KeyboardInterrupt
+            yield answer
+
+
+def mapped(source, out, mapper=None, **options):
+    options = {"column": "text"} | options
+    return map_table(source, out=out, normalizer=mapper or FakeMapper(), **options)
+
+
+def write_rows(path, header, rows):
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream).writerows([header, *rows])
+    return path
+
+
+def read_rows(path):
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        return list(csv.reader(stream))
+
+
+def decide_many(path, who, rows, answers):
+    """Decide with retries, as a person does who looks again."""
+    with Project.open(path) as project:
+        for number in rows:
+            while True:
+                seen = project.mapping(number).version
+                try:
+                    made = project.decide(number, "C1", who=who, expected_version=seen)
+                except StaleDecision:
+                    continue
+                break
+            answers.put((number, who, made.version))

@@ -8,11 +8,25 @@ import pytest
 from fastapi.testclient import TestClient
 
 from medcoder.errors import UnknownName, UsageError
-from medcoder.mapping import FORMATS, export, formats
-from medcoder.mapping.formats import Format, Option, all_options, format_names, options_of
-from medcoder.registry import Registry
+from medcoder.mapping import formats
+from medcoder.mapping.formats import (
+    FORMATS,
+    Cells,
+    Format,
+    Option,
+    all_options,
+    export,
+    format_names,
+    load,
+    options_of,
+)
 from medcoder.serve import make_app
-from support.mapped import make
+from medcoder.tables.write import plain
+from support.mapped import (
+    ROWS,
+    OmopMachine,
+    make,
+)
 from support.terminal import medcoder
 
 
@@ -29,20 +43,19 @@ def export_lines(project, path: Path, *, mark: str = "-", count: bool = False, p
 
 
 @pytest.fixture
+def project(tmp_path):
+    with make(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
 def lines(monkeypatch):
     """The format "lines": a module of its own, and one line in the table."""
     module = ModuleType("format_of_lines")
     module.FORMAT = Format(ending=".txt", export=export_lines)
     monkeypatch.setitem(sys.modules, "format_of_lines", module)
-    entries = {**FORMATS, "lines": "format_of_lines:FORMAT"}
-    monkeypatch.setattr(formats, "FORMATS", Registry("format", entries))
-    return formats.FORMATS
-
-
-@pytest.fixture
-def project(tmp_path):
-    with make(tmp_path) as made:
-        yield made
+    monkeypatch.setattr(FORMATS, "_entries", dict(FORMATS))  # it goes after the test
+    FORMATS.add("lines", "format_of_lines:FORMAT")
 
 
 def test_options_are_those_of_the_signature():
@@ -86,13 +99,14 @@ def test_the_command_line_has_a_format_from_outside(project, tmp_path, lines):
     assert "lines" in told
 
 
-def test_the_service_has_a_format_from_outside(project, tmp_path, lines, monkeypatch):
-    from medcoder.serve.routes import export as route
-
-    monkeypatch.setattr(route, "FORMATS", lines)
+def test_the_service_has_a_format_from_outside(project, tmp_path, lines):
     app = make_app(lambda: None, folder=tmp_path / "service", projects={"ward": project.path})
     rest = TestClient(app, base_url="http://localhost")
-    assert {"format": "lines", "ending": ".txt"} in rest.get("/v1/exports").json()["formats"]
+    [told] = [
+        entry for entry in rest.get("/v1/exports").json()["formats"] if entry["format"] == "lines"
+    ]
+    assert told["ending"] == ".txt"
+    assert [option["name"] for option in told["options"]] == ["mark", "count"]
     address = "/v1/projects/ward/exports/lines"
     assert rest.get(address, params={"mark": "#", "count": True}).text.startswith("#heart attack3")
     [operation] = app.openapi()["paths"]["/v1/projects/{project}/exports/{format}"].values()
@@ -122,3 +136,60 @@ def test_names_of_before_warn():
 def test_a_format_that_is_only_written_is_not_read(project, tmp_path):
     with pytest.raises(UnknownName, match="no import is called 'csv'"):
         formats.load(project, "csv", tmp_path / "x")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_export_writes_one_file_and_says_what_it_leaves_out(name, omop, tmp_path):
+    path = tmp_path / f"made{FORMATS.load(name).ending}"
+    reports = []
+    notes = export(omop, name, path, progress=lambda *report: reports.append(report))
+    assert list(tmp_path.iterdir()) == [path]
+    assert "the history of decisions is in the project only" in notes
+    rows = len(ROWS) if name in ("csv", "xlsx", "parquet") else 9
+    assert reports[-1] == ("writing", rows, rows)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_an_export_that_fails_leaves_what_was_there(name, omop, tmp_path):
+    path = tmp_path / f"made{FORMATS.load(name).ending}"
+    path.write_text("old")
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        export(omop, name, path, progress=stop)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_project_without_rows_is_written(name, tmp_path):
+    with make(tmp_path / "empty", rows=[], machine=OmopMachine()) as empty:
+        export(empty, name, tmp_path / f"made{FORMATS.load(name).ending}")
+    assert (tmp_path / f"made{FORMATS.load(name).ending}").stat().st_size > 0
+
+
+def test_names_and_options_are_checked(project, tmp_path):
+    with pytest.raises(UnknownName, match="did you mean 'sssom'"):
+        export(project, "ssom", tmp_path / "x")
+    with pytest.raises(
+        UsageError, match=r"'sssom': the format has no such option: 'concepts'\. It has: licence"
+    ):
+        export(project, "sssom", tmp_path / "x", concepts=tmp_path)
+    with pytest.raises(UsageError, match="is a folder"):
+        export(project, "csv", tmp_path)
+
+
+@pytest.mark.parametrize("text", ["=1", "'=1", "''=1", "'tis", "-1.5", "-a", "@x", "\tx", "", "'"])
+def test_escaped_cells_come_back(text):
+    assert plain(Cells()(text)) == text
+
+
+def test_names_and_options_of_imports_are_checked(tmp_path, fresh):
+    with pytest.raises(UnknownName, match="no import is called 'csv'"):
+        load(fresh, "csv", tmp_path / "x")
+    with pytest.raises(
+        UsageError, match=r"'sssom': the format has no such option: 'concepts'\. It has: automatic"
+    ):
+        load(fresh, "sssom", tmp_path / "x", concepts=tmp_path)

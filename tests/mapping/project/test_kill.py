@@ -14,16 +14,16 @@ import pytest
 from medcoder.mapping import Project, map_table
 from support.maps import FakeMapper
 
-KILLS = 6
+KILLS = 3
 TEXTS = ("heart attack", "MI", "fever", "cold", "puzzle", "cefalea")
-ROWS = 900
+ROWS = 600
 
 MAP = """
     import sys, time
     from support.maps import FakeMapper
-    from medcoder.mapping import batch, looking, map_table
+    from medcoder.mapping import batch, lookup, map_table
 
-    batch._BATCH, looking._BATCH = 20, 5
+    batch._BATCH, lookup._BATCH = 20, 5
 
     class Slow(FakeMapper):
         def _answers(self, *rest):
@@ -53,7 +53,7 @@ DECIDE = """
 
 
 def start(script, *arguments):
-    folder = Path(__file__).parents[1]
+    folder = Path(__file__).parents[2]
     bare = {name: value for name, value in os.environ.items() if not name.startswith("MEDCODER_")}
     return subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)],
