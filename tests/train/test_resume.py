@@ -4,6 +4,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 import time
 
@@ -90,7 +91,7 @@ def test_two_runs_are_equal(kg, tmp_path, whole):
     assert not same(weights(other), whole[1])
 
 
-LONG = "schedule.total=60"
+LONG = "schedule.total=40"
 
 
 def train_long(kg, out):
@@ -104,7 +105,7 @@ def test_killed_at_random_moments(kg, tmp_path):
     expected = weights(full_run(kg, whole, LONG))
     draw = random.Random()
     killed = 0
-    for _ in range(3):
+    for _ in range(2):
         process = start(train_long, kg.path, out)
         before = lines(out)
         while process.is_alive() and lines(out) <= before:
@@ -251,7 +252,7 @@ def test_signals_are_handled_as_before_afterwards(kg, tmp_path):
 # Checkpoints that could not be written
 
 
-@pytest.mark.parametrize("error", [OSError(5, "I/O error"), MemoryError(), ValueError("bad")])
+@pytest.mark.parametrize("error", [OSError(5, "I/O error"), MemoryError()])
 def test_an_error_while_writing_leaves_the_checkpoint_before(
     kg, tmp_path, whole, monkeypatch, error
 ):
@@ -311,12 +312,19 @@ def test_killed_before_the_first_checkpoint(kg, tmp_path, whole):
     check_equal(out, full_run(kg, out, resume=True), whole)
 
 
+@pytest.fixture(scope="module")
+def stopped(kg, tmp_path_factory):
+    """A run with everything on that ended at step 20 of 24."""
+    out = tmp_path_factory.mktemp("stopped") / "run"
+    full_run(kg, out, stop_after=20)
+    return out
+
+
 @pytest.mark.parametrize(
     "tail", ['{"step": 2', "{}\n", '{"step": 24, "loss": 1}\n', "\0\0\0", "[]\n"]
 )
-def test_lines_from_after_the_checkpoint_or_cut_short(kg, tmp_path, whole, tail):
-    out = tmp_path / "run"
-    full_run(kg, out, stop_after=20)
+def test_lines_from_after_the_checkpoint_or_cut_short(kg, tmp_path, whole, stopped, tail):
+    out = shutil.copytree(stopped, tmp_path / "run")
     with (out / "metrics.jsonl").open("a") as file:
         file.write(tail)
     check_equal(out, full_run(kg, out, resume=True), whole)

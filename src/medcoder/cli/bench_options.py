@@ -137,7 +137,14 @@ def given_systems(
     models: Sequence[str], to: Path, *, threads: int | None, progress: Progress
 ) -> Iterator[Embedding | Linker]:
     """Systems by their specs. How a normaliser is made, the room of evaluation does not know."""
-    from medcoder.evaluate.systems import CACHE, NormalizerLinker, NormalizerSpec, open_systems
+    from medcoder.evaluate.embeddings import parse
+    from medcoder.evaluate.systems import (
+        CACHE,
+        NormalizerLinker,
+        NormalizerSpec,
+        is_normalizer,
+        open_systems,
+    )
 
     def normalizer(spec: NormalizerSpec) -> NormalizerLinker:
         from medcoder.bundled.models import MODEL
@@ -158,6 +165,7 @@ def given_systems(
             progress=progress,
         )
 
-    with contextlib.suppress(ImportError):  # where there is no torch, there are no bars
-        no_bars()
+    if any(parse(spec).kind == "contextual" for spec in models if not is_normalizer(spec)):
+        with contextlib.suppress(ImportError):  # what is missing, loading says
+            no_bars()
     return open_systems(models, normalizer=normalizer, threads=threads)

@@ -87,7 +87,7 @@ def choose_benches(
     context = Context(options=dict(options or {}))
     benches = {name: load_bench(name) for name in BENCHES}
     named = [name for name, bench in benches.items() if bench.named(context)]
-    chosen = named or [name for name, bench in benches.items() if bench.found(data, context)]
+    chosen = named or [name for name, bench in benches.items() if bench.has_data(data, context)]
     if not chosen:
         raise InputError(
             "there is no data of any bench",
@@ -119,7 +119,7 @@ def describe_bench(name: str, data: Path | None = None) -> dict[str, Any]:
         "licence": card.licence,
         "reference": card.reference,
         "metrics": [metric.name for metric in card.metrics],
-        "found": None if data is None else bench.found(data, Context()),
+        "found": None if data is None else bench.has_data(data, Context()),
     }
 
 

@@ -67,7 +67,7 @@ def errors(
 
     unseen: only queries that are not terms of the training graph
     """
-    found = [
+    mistakes = [
         _wrong(prediction)
         for prediction in read_predictions(Path(predictions))
         if right_at(prediction) != 1
@@ -75,7 +75,7 @@ def errors(
         and language in (None, prediction.language)
         and not (unseen and prediction.seen)
     ]
-    return sorted(found, key=lambda wrong: (wrong.score is None, -(wrong.score or 0.0)))
+    return sorted(mistakes, key=lambda wrong: (wrong.score is None, -(wrong.score or 0.0)))
 
 
 def difference(first: str | Path, second: str | Path) -> Difference:
@@ -84,12 +84,12 @@ def difference(first: str | Path, second: str | Path) -> Difference:
     fixed: list[Changed] = []
     broken: list[Changed] = []
     both = [0, 0]
-    for one, other in pairs:
-        was, now = right_at(one) == 1, right_at(other) == 1
+    for before, after in pairs:
+        was, now = right_at(before) == 1, right_at(after) == 1
         if was == now:
             both[was] += 1
         else:
-            (fixed if now else broken).append(_changed(one, other, fixed=now))
+            (fixed if now else broken).append(_changed(before, after, fixed=now))
     return Difference(
         fixed=tuple(fixed),
         broken=tuple(broken),
@@ -134,7 +134,7 @@ def errors_table(wrong: Sequence[Wrong], *, title: str = "What went wrong") -> T
 
 
 def difference_table(
-    found: Difference, *, first: str = "first", second: str = "second", title: str | None = None
+    compared: Difference, *, first: str = "first", second: str = "second", title: str | None = None
 ) -> Table:
     """A row for each query that only one of the two got right."""
     columns = ("language", "split", "gold", first, "score", second, "score", "right")
@@ -150,12 +150,13 @@ def difference_table(
             _number(each.second_score),
             second if each.fixed else first,
         )
-        for each in (*found.fixed, *found.broken)
+        for each in (*compared.fixed, *compared.broken)
     )
     note = (
-        f"Right in {second} only: {len(found.fixed):,}; in {first} only: {len(found.broken):,}; "
-        f"in both: {found.both_right:,}; in neither: {found.both_wrong:,}. "
-        f"Sign test: p = {found.p:.2g}."
+        f"Right in {second} only: {len(compared.fixed):,}; "
+        f"in {first} only: {len(compared.broken):,}; "
+        f"in both: {compared.both_right:,}; in neither: {compared.both_wrong:,}. "
+        f"Sign test: p = {compared.p:.2g}."
     )
     return _table("difference", title or f"{first} and {second}", columns, rows, notes=(note,))
 
@@ -184,36 +185,37 @@ def _wrong(prediction: Prediction) -> Wrong:
 
 def _paired(first: Path, second: Path) -> list[tuple[Prediction, Prediction]]:
     """The two answers to each query; an error if the queries are not the same."""
-    ones, others = read_predictions(first), read_predictions(second)
-    for row, (one, other) in enumerate(zip(ones, others, strict=False), 1):
-        if (one.query, one.split, one.gold) != (other.query, other.split, other.gold):
+    earlier, later = read_predictions(first), read_predictions(second)
+    for row, (before, after) in enumerate(zip(earlier, later, strict=False), 1):
+        if (before.query, before.split, before.gold) != (after.query, after.split, after.gold):
             raise InputError(
-                f"query {other.query!r} of {other.split!r} is not that of {first}: {one.query!r} "
-                f"of {one.split!r}",
+                "the two files do not have the same query here",
                 file=second,
                 row=row,
+                values=f"{after.query!r} of {after.split!r}, {before.query!r} of {before.split!r}",
                 remedy="Compare predictions of the same bench and data",
             )
-    if len(ones) != len(others):
+    if len(earlier) != len(later):
         raise InputError(
-            f"it has {len(others):,} queries, and {first} has {len(ones):,}",
+            "the two files do not have as many queries",
             file=second,
+            values=f"{len(later):,}, {len(earlier):,}",
             remedy="Compare predictions of the same bench and data",
         )
-    return list(zip(ones, others, strict=True))
+    return list(zip(earlier, later, strict=True))
 
 
-def _changed(one: Prediction, other: Prediction, *, fixed: bool) -> Changed:
+def _changed(before: Prediction, after: Prediction, *, fixed: bool) -> Changed:
     return Changed(
-        query=one.query,
-        language=one.language,
-        split=one.split,
-        gold=one.gold,
-        gold_names=one.gold_names,
-        first=one.names[0] if one.names else "",
-        first_score=one.scores[0] if one.scores else None,
-        second=other.names[0] if other.names else "",
-        second_score=other.scores[0] if other.scores else None,
+        query=before.query,
+        language=before.language,
+        split=before.split,
+        gold=before.gold,
+        gold_names=before.gold_names,
+        first=before.names[0] if before.names else "",
+        first_score=before.scores[0] if before.scores else None,
+        second=after.names[0] if after.names else "",
+        second_score=after.scores[0] if after.scores else None,
         fixed=fixed,
     )
 

@@ -160,8 +160,8 @@ def neighbourhood_purity(points: Numbers, labels: Numbers, *, k: int = 10) -> fl
         rows = asked[start : start + block]
         near = squares[None] - 2 * np.asarray(points[rows], dtype=np.float64) @ points.T  # (b, n)
         near[np.arange(len(rows)), rows] = np.inf  # none is its own neighbour
-        found = np.argsort(near, axis=1, kind="stable")[:, :most]
-        right = numbers[found] == numbers[rows][:, None]
+        nearest = np.argsort(near, axis=1, kind="stable")[:, :most]
+        right = numbers[nearest] == numbers[rows][:, None]
         right &= np.arange(most)[None] < wanted[rows][:, None]
         shares.append(right.sum(axis=1) / wanted[rows])
     return float(np.concatenate(shares).mean())

@@ -94,14 +94,14 @@ def embed(
     known = np.zeros(len(texts), dtype=bool)
     for start in range(0, len(order), _TEXTS):
         some = order[start : start + _TEXTS]
-        found = embedding.embed(
-            [texts[place] for place in some],
-            ids=None if ids is None else [ids[place] for place in some],
+        vectors = embedding.embed(
+            [texts[position] for position in some],
+            ids=None if ids is None else [ids[position] for position in some],
             corpus=corpus,
         )
         if rows is None:
-            rows = np.zeros((len(texts), found.rows.shape[1]), dtype=np.float32)
-        rows[some], known[some] = found.rows, found.known
+            rows = np.zeros((len(texts), vectors.rows.shape[1]), dtype=np.float32)
+        rows[some], known[some] = vectors.rows, vectors.known
         if progress is not None:
             progress("embedding", min(start + _TEXTS, len(order)), len(order))
     return Vectors(rows, known)
@@ -127,7 +127,7 @@ def rank(
     first = np.flatnonzero(np.diff(numbers[order], prepend=-1))  # where each concept begins
     usable = terms.known[places[order]]  # (rows,)
     k_found = min(k, len(first))
-    found = Ranked(
+    ranked = Ranked(
         np.full((len(queries.known), k), -1, dtype=np.int64),
         np.full((len(queries.known), k), -np.inf, dtype=np.float32),
     )
@@ -137,10 +137,10 @@ def rank(
         scores = _scores(queries.rows[some], terms.rows)[:, places[order]]  # (b, rows)
         scores[:, ~usable] = -np.inf
         scores[~queries.known[some]] = -np.inf
-        _best(scores, order, first, k_found, found, start)
+        _best(scores, order, first, k_found, ranked, start)
         if progress is not None:
             progress("ranking", min(start + block, len(queries.known)), len(queries.known))
-    return found
+    return ranked
 
 
 def _scores(queries: Any, terms: Any) -> Floats:
@@ -154,7 +154,7 @@ def _scores(queries: Any, terms: Any) -> Floats:
 
 
 def _best(
-    scores: Floats, order: Rows, first: npt.NDArray[np.intp], k: int, found: Ranked, start: int
+    scores: Floats, order: Rows, first: npt.NDArray[np.intp], k: int, ranked: Ranked, start: int
 ) -> None:
     """Fill in the best k concepts of a block of queries."""
     if not k:
@@ -178,8 +178,8 @@ def _best(
     begin = np.searchsorted(query, np.arange(len(scores)))
     rank_in = np.arange(len(query)) - begin[query]
     kept = rank_in < k
-    found.rows[start + query[kept], rank_in[kept]] = row[kept]
-    found.scores[start + query[kept], rank_in[kept]] = score[kept]
+    ranked.rows[start + query[kept], rank_in[kept]] = row[kept]
+    ranked.scores[start + query[kept], rank_in[kept]] = score[kept]
 
 
 def nearest(vectors: Vectors, k: int, *, progress: Progress | None = None) -> tuple[Rows, Rows]:
@@ -191,7 +191,7 @@ def nearest(vectors: Vectors, k: int, *, progress: Progress | None = None) -> tu
     items = np.flatnonzero(vectors.known)
     rows = vectors.rows[items]
     k_found = min(k, max(len(items) - 1, 0))
-    found = np.full((len(items), k), -1, dtype=np.int64)
+    near = np.full((len(items), k), -1, dtype=np.int64)
     block = max(1, _CELLS // max(len(items), 1))
     for start in range(0, len(items) if k_found else 0, block):
         scores = _scores(rows[start : start + block], rows)  # (b, n)
@@ -200,11 +200,11 @@ def nearest(vectors: Vectors, k: int, *, progress: Progress | None = None) -> tu
         query, other = np.nonzero(_first_best(scores, k_found))
         sequence = np.lexsort((other, -scores[query, other], query))
         query, other = query[sequence], other[sequence]
-        place = np.arange(len(query)) - np.searchsorted(query, mine)[query]
-        found[start + query, place] = other
+        rank = np.arange(len(query)) - np.searchsorted(query, mine)[query]
+        near[start + query, rank] = other
         if progress is not None:
             progress("neighbours", min(start + block, len(items)), len(items))
-    return items, found
+    return items, near
 
 
 def _first_best(scores: Floats, k: int) -> Mask:
@@ -222,7 +222,7 @@ def ranks_of_gold(ranked: Ranked, concepts: Sequence[str], gold: Sequence[frozen
     ids = [frozenset(concept.split("|")) for concept in concepts]
     return np.fromiter(
         (
-            next((place for place, row in enumerate(rows) if row >= 0 and ids[row] & wanted), -1)
+            next((rank for rank, row in enumerate(rows) if row >= 0 and ids[row] & wanted), -1)
             for rows, wanted in zip(ranked.rows.tolist(), gold, strict=True)
         ),
         dtype=np.int64,

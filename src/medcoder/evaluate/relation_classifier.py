@@ -108,7 +108,9 @@ def classify(
         )
     chosen = _predict(model, pairs[len(train) :])
     predicted = [relations[number] for number in chosen]
-    correct = np.array([one == triplet[1] for one, triplet in zip(predicted, test, strict=True)])
+    correct = np.array(
+        [identifier == triplet[1] for identifier, triplet in zip(predicted, test, strict=True)]
+    )
     return ClassifierResult(float(correct.mean()), correct, predicted)
 
 
@@ -244,7 +246,7 @@ def _model(
     fine_tune: bool,
 ) -> tuple[nn.Module, Recipe]:
     """The classifier over the vectors of all items, and how it is trained by default."""
-    texts, ids = [text for text, _ in items], [one for _, one in items]
+    texts, ids = [text for text, _ in items], [identifier for _, identifier in items]
     if fine_tune and isinstance(embedding, ContextualEmbedding):
         terms = Encoded(embedding.encoder, texts)
         return Pairs(terms, embedding.encoder.width, relations), ENCODER
@@ -303,7 +305,7 @@ def _predict(model: nn.Module, pairs: Tensor) -> list[int]:
     model.eval()
     if isinstance(model, Pairs) and isinstance(model.items, Encoded):
         model.items = model.items.fixed()
-    found: list[int] = []
+    labels: list[int] = []
     for some in torch.split(pairs, _PREDICTED):
-        found += model(some).argmax(1).tolist()
-    return found
+        labels += model(some).argmax(1).tolist()
+    return labels

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from medcoder.errors import InputError, UsageError
 from medcoder.evaluate.benches import BENCHES
 from medcoder.files import locked, replacing, write_text
+from medcoder.tables.text import read_lines
 from medcoder.types import Progress
 
 Floats = npt.NDArray[np.float32]
@@ -166,7 +167,7 @@ def read_scores(path: Path) -> list[Score]:
     file = path / NAME if path.is_dir() else path
     if not file.exists():
         return []
-    return [_score(file, row, text) for row, text in enumerate(_lines(file), 1) if text.strip()]
+    return [_score(file, row, text) for row, text in enumerate(read_lines(file), 1) if text.strip()]
 
 
 def scores_of(folder: Path) -> list[Score]:
@@ -189,18 +190,15 @@ def add_scores(path: Path, scores: Iterable[Score]) -> None:
         write_text(path, text)
 
 
-def _lines(file: Path) -> list[str]:
-    return file.read_text(encoding="utf-8").split("\n")
-
-
 def _score(file: Path, row: int, text: str) -> Score:
     try:
         return Score(**json.loads(text))
     except (ValueError, TypeError) as error:
         raise InputError(
-            f"it is not a line of scores: {error}",
+            "it is not a line of scores",
             file=file,
             row=row,
+            values=error,
             remedy="Remove the line, or the file, and run the bench again",
         ) from None
 
@@ -252,9 +250,8 @@ def read_predictions(file: Path) -> list[Prediction]:
             file=file,
             remedy="Make them with: medcoder bench run; scores of pairs and types have none",
         )
-    text = file.read_text(encoding="utf-8")
     return [
-        _prediction(file, row, line) for row, line in enumerate(text.split("\n"), 1) if line.strip()
+        _prediction(file, row, line) for row, line in enumerate(read_lines(file), 1) if line.strip()
     ]
 
 
@@ -266,9 +263,10 @@ def _prediction(file: Path, row: int, line: str) -> Prediction:
         return Prediction(**entry)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InputError(
-            f"it is not a prediction: {error}",
+            "it is not a prediction",
             file=file,
             row=row,
+            values=error,
             remedy="Remove the file and run the bench again",
         ) from None
 

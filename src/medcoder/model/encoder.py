@@ -138,7 +138,7 @@ class TransformerEncoder(nn.Module):
         self.eval()
         device = next(self.parameters()).device
         tokens = self.tokenize(texts)
-        order = sorted(range(len(tokens)), key=lambda place: len(tokens[place]))
+        order = sorted(range(len(tokens)), key=lambda position: len(tokens[position]))
         vectors = np.empty((len(tokens), self.width), np.float32)
         start = 0
         while start < len(order):
@@ -146,7 +146,7 @@ class TransformerEncoder(nn.Module):
             while stop < len(order) and (total < _TOKENS or stop == start):
                 total += len(tokens[order[stop]])
                 stop += 1
-            some = [tokens[place] for place in order[start:stop]]
+            some = [tokens[position] for position in order[start:stop]]
             lengths = np.array([len(ids) for ids in some])
             batch = pack(np.concatenate([np.array(ids) for ids in some]), lengths, device=device)
             vectors[order[start:stop]] = normalize(self(batch).float(), dim=1).cpu().numpy()
@@ -168,8 +168,8 @@ def save_encoder(
     write_json(
         folder / "modules.json",
         [
-            {"idx": place, "name": str(place), "path": path, "type": kind}
-            for place, (path, kind) in enumerate(modules)
+            {"idx": position, "name": str(position), "path": path, "type": kind}
+            for position, (path, kind) in enumerate(modules)
         ],
     )
     (folder / "1_Pooling").mkdir(exist_ok=True)
@@ -217,11 +217,11 @@ def _settings(path: Path) -> dict[str, Any]:
     )
     # Newer versions of sentence-transformers leave the length to the tokenizer.
     length = words.get("max_seq_length") or tokenizer.get("model_max_length")
-    found = {
+    known = {
         "pooling": _pooling(_read(path / "1_Pooling" / "config.json")),
         "max_length": length and min(length, model.get("max_position_embeddings", length)),
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in known.items() if value}
 
 
 def _pooling(modes: dict[str, Any]) -> Any:

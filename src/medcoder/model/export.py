@@ -100,23 +100,23 @@ def export(
     return OnnxEncoder.load(path)
 
 
-def agreement(one: npt.NDArray[np.float32], other: npt.NDArray[np.float32]) -> float:
+def agreement(exact: npt.NDArray[np.float32], other: npt.NDArray[np.float32]) -> float:
     """Share of rows whose nearest other row is the same in both sets of unit vectors.
 
     Where rows of `one` are equally near but for rounding, as those of "cold" and "Cold" are, any
     of them will do.
     """
-    gaps = one[_nearest(one)] - one[_nearest(other)]  # (n, d)
-    return float(np.mean(np.einsum("nd,nd->n", one, gaps) < _ROUNDING))
+    gaps = exact[_nearest(exact)] - exact[_nearest(other)]  # (n, d)
+    return float(np.mean(np.einsum("nd,nd->n", exact, gaps) < _ROUNDING))
 
 
 def _nearest(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.intp]:
-    found = np.empty(len(vectors), np.intp)
+    nearest = np.empty(len(vectors), np.intp)
     for start in range(0, len(vectors), 1024):
         scores = vectors[start : start + 1024] @ vectors.T
         scores[np.arange(len(scores)), np.arange(start, start + len(scores))] = -2
-        found[start : start + 1024] = scores.argmax(1)
-    return found
+        nearest[start : start + 1024] = scores.argmax(1)
+    return nearest
 
 
 def _gate(

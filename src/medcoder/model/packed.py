@@ -26,7 +26,7 @@ class Packed:
     """Terms in windows; what is left of a window belongs to no term: its owner is n."""
 
     tokens: Tensor  # (w * window,) int32 ids
-    places: Tensor  # (w * window,) int32 place of each token in its term
+    positions: Tensor  # (w * window,) int32 place of each token in its term
     owners: Tensor  # (w * window,) int32 number of the term that each token belongs to
     starts: Tensor  # (n,) int32 where each term begins
     lengths: Tensor  # (n,) int32
@@ -52,8 +52,8 @@ def pack(tokens: Array, lengths: Array, *, device: torch.device | str = "cpu") -
     sent = torch.from_numpy(flat)
     if torch.device(device).type == "cuda":
         sent = sent.pin_memory().to(device, non_blocking=True)
-    ids, places, owners, begins, sizes = torch.split(sent, [size] * 3 + [len(lengths)] * 2)
-    return Packed(ids, places, owners, begins, sizes, window)
+    ids, positions, owners, begins, sizes = torch.split(sent, [size] * 3 + [len(lengths)] * 2)
+    return Packed(ids, positions, owners, begins, sizes, window)
 
 
 def _starts(lengths: Array, window: int) -> Array:
@@ -73,9 +73,9 @@ def _starts(lengths: Array, window: int) -> Array:
 def unpack(packed: Packed, *, width: int | None = None, fill: int = 0) -> tuple[Tensor, Tensor]:
     """Tokens as a padded matrix (n, width), and the mask of the real ones."""
     width = width or int(packed.lengths.max())
-    place = torch.arange(width, device=packed.tokens.device)
-    real = place < packed.lengths[:, None]
-    index = (packed.starts[:, None] + place).clamp(max=len(packed.tokens) - 1)
+    position = torch.arange(width, device=packed.tokens.device)
+    real = position < packed.lengths[:, None]
+    index = (packed.starts[:, None] + position).clamp(max=len(packed.tokens) - 1)
     return packed.tokens[index].masked_fill(~real, fill).long(), real
 
 
@@ -121,10 +121,10 @@ def _through(model: Any, packed: Packed) -> Tensor:
 
 def _embed(model: Any, packed: Packed) -> Tensor:
     embeddings = model.embeddings
-    places = packed.places
+    positions = packed.positions
     if model.config.model_type != "bert":  # RoBERTa counts places after the padding token
-        places = places + embeddings.padding_idx + 1
-    total = embeddings.word_embeddings(packed.tokens) + embeddings.position_embeddings(places)
+        positions = positions + embeddings.padding_idx + 1
+    total = embeddings.word_embeddings(packed.tokens) + embeddings.position_embeddings(positions)
     total = total + embeddings.token_type_embeddings.weight[0]
     hidden: Tensor = embeddings.dropout(embeddings.LayerNorm(total))
     if total.is_cuda and torch.is_autocast_enabled("cuda"):

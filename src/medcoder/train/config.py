@@ -31,6 +31,7 @@ from medcoder.options import (
     options_of,
 )
 from medcoder.registry import Registry
+from medcoder.tables.text import read_text
 from medcoder.train import OBJECTIVE_TERMS
 
 
@@ -263,11 +264,9 @@ def to_toml(config: TrainConfig) -> str:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text("utf-8-sig"))
-    except FileNotFoundError as error:
-        raise InputError("does not exist", file=path, remedy="Check the path") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"is not TOML: {error}", file=path, remedy="Correct the line") from error
+        return tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError("is not TOML", file=path, values=error, remedy="Correct it") from error
 
 
 def _parse(override: str) -> dict[str, Any]:

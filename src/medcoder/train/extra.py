@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ import numpy.typing as npt
 
 from medcoder.errors import InputError
 from medcoder.kg import KG
+from medcoder.tables.text import check_columns, check_file, read_rows
 from medcoder.text import language_in, language_tag
 
 Array = npt.NDArray[Any]
@@ -31,8 +31,8 @@ class Extra:
 
     def speaks(self, languages: Collection[str] | None) -> Array:
         """Which terms are of these languages; those of an unknown one are of any."""
-        found = [not languages or not tag or language_in(tag, languages) for tag in self.languages]
-        return np.array(found, bool)
+        good = [not languages or not tag or language_in(tag, languages) for tag in self.languages]
+        return np.array(good, bool)
 
     def draws(self, first: int, languages: Collection[str]) -> tuple[Array, Array]:
         """(concepts, terms) for the sampler: terms count from `first`, and repeat by weight."""
@@ -73,8 +73,8 @@ def read_texts(path: Path) -> tuple[list[str], Array]:
             shares.append(float(share))
         except ValueError:
             shares.append(math.nan)
-        texts.append((row["text"] or "").strip())
-        if None in row or not texts[-1] or not 0 <= shares[-1] < math.inf:
+        texts.append(row.get("text", "").strip())
+        if not texts[-1] or not 0 <= shares[-1] < math.inf:
             raise InputError(
                 "is not a text with a share",
                 file=path,
@@ -93,63 +93,51 @@ def read_vectors(path: Path, rows: int | None = None) -> Array:
         vectors: Array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as error:
         raise InputError(
-            f"cannot be read as vectors: {error}", file=path, remedy="Write it with numpy.save"
+            "cannot be read as vectors", file=path, values=error, remedy="Write it with numpy.save"
         ) from error
     if vectors.dtype.kind != "f":
-        raise InputError(f"holds {vectors.dtype}", file=path, remedy="Write it as floats")
+        raise InputError(
+            "holds no floats", file=path, values=vectors.dtype, remedy="Write it as floats"
+        )
     if rows is not None and (vectors.ndim != 2 or len(vectors) != rows):
         raise InputError(
-            f"holds an array {vectors.shape}: expected ({rows}, width), a vector for each text",
+            "holds an array of another shape",
             file=path,
+            values=f"{vectors.shape}, expected ({rows}, width), a vector for each text",
             remedy="Make it again from the same table or graph",
         )
     return vectors
 
 
-def _rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[Any, Any]]]:
-    """Rows by name of column, with the numbers of their lines."""
-    dialect: dict[str, Any] = {"delimiter": ","}
-    if path.suffix == ".tsv":
-        dialect = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
-    line = 1
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, strict=True, **dialect)
-            missing = set(columns) - set(reader.fieldnames or ())
-            if missing:
-                raise InputError(
-                    f"no column {', '.join(sorted(missing))}; there are: "
-                    f"{', '.join(reader.fieldnames or ()) or 'none'}",
-                    file=path,
-                    row=1,
-                    remedy=f"Name the columns {' and '.join(columns)}",
-                )
-            for row in reader:
-                line = reader.line_num
-                yield line, row
-    except csv.Error as error:
-        raise InputError(
-            f"is no table after this row: {error}", file=path, row=line, remedy="Correct it"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"is not UTF-8: {error}", file=path, remedy="Convert it") from error
-    except OSError as error:
-        remedy = "Check the path, and that you may read it"
-        raise InputError(f"{error.strerror}", file=path, remedy=remedy) from error
+def _rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """Rows by name of column, with their numbers; fields may be missing at the end of a row."""
+    check_file(path)
+    rows = read_rows(path, quoted=path.suffix != ".tsv")
+    _, header = next(rows, (1, []))
+    remedy = f"Name the columns {' and '.join(columns)}"
+    check_columns(columns, header, file=path, remedy=remedy)
+    for number, fields in rows:
+        if len(fields) > len(header):
+            raise InputError(
+                f"{len(fields)} fields, where the header has {len(header)}",
+                file=path,
+                row=number,
+                remedy="Put quotes around a field that holds the delimiter",
+            )
+        if fields:
+            yield number, dict(zip(header, fields, strict=False))
 
 
-def _add(extra: Extra, row: dict[Any, Any], kg: KG, text: str, path: Path, number: int) -> None:
-    term, concept = (row[text] or "").strip(), (row["concept"] or "").strip()
+def _add(extra: Extra, row: dict[str, str], kg: KG, text: str, path: Path, number: int) -> None:
+    term, concept = row.get(text, "").strip(), row.get("concept", "").strip()
     weight = (row.get("weight") or "1").strip()
-    found = f"{text} {term!r}, concept {concept!r}, weight {weight!r}"
-    if None in row:  # what DictReader makes of fields beyond the header
-        found += f", and {len(row[None])} fields more than columns"
     good = weight.isdecimal() and int(weight) <= MOST_WEIGHT
-    if None in row or not term or concept not in kg or not good:
+    if not term or concept not in kg or not good:
         raise InputError(
-            found,
+            f"is not a {text} of a concept of the graph",
             file=path,
             row=number,
+            values=f"{text} {term!r}, concept {concept!r}, weight {weight!r}",
             remedy=f"Give a {text}, the id of a concept of the graph, a whole weight up to 1,000",
         )
     extra.texts.append(term)

@@ -103,9 +103,9 @@ class Log:
         each = self._config.optimiser.accumulation
         first = self._state.step - len(self._pending) * each
         # One after the other, so that the sum does not depend on when it is asked for.
-        for place, row in enumerate(torch.stack(self._pending).double().cpu(), 1):
+        for number, row in enumerate(torch.stack(self._pending).double().cpu(), 1):
             if self._bad is None and not bool(torch.isfinite(row).all()):
-                self._bad = first + place * each
+                self._bad = first + number * each
             self._sum += row
         self._steps += len(self._pending) * each
         self._pending = []
@@ -131,12 +131,12 @@ def whole_updates(steps: int, config: TrainConfig) -> int:
 def cut(metrics: Path, step: int) -> None:
     """Drop the lines that came after the checkpoint, and one that was cut short."""
     if metrics.exists():
-        lines = metrics.read_text(encoding="utf-8", errors="replace").split("\n")
+        lines = metrics.read_bytes().split(b"\n")
         kept = [line for line in lines if _step(line) <= step]
-        write_text(metrics, "".join(line + "\n" for line in kept))
+        write_text(metrics, "".join(line.decode() + "\n" for line in kept))
 
 
-def _step(line: str) -> float:
+def _step(line: bytes) -> float:
     try:
         return float(json.loads(line)["step"])
     except (ValueError, KeyError, TypeError):

@@ -177,15 +177,15 @@ def _keep_best(
 
 def _near(neighbours: Neighbours, encoder: TransformerEncoder, concepts: int) -> npt.NDArray[Any]:
     """Hard negatives, after a look at what came back."""
-    found = np.ascontiguousarray(neighbours(encoder))
+    near = np.ascontiguousarray(neighbours(encoder))
     encoder.train()
-    good = found.ndim == 2 and len(found) == concepts and found.dtype.kind in "iu" and found.size
-    if not good or found.min() < 0 or found.max() >= concepts:
+    good = near.ndim == 2 and len(near) == concepts and near.dtype.kind in "iu" and near.size
+    if not good or near.min() < 0 or near.max() >= concepts:
         raise UsageError(
-            f"neighbours gave {found.dtype} {found.shape}: expected numbers of concepts, from 0 "
+            f"neighbours gave {near.dtype} {near.shape}: expected numbers of concepts, from 0 "
             f"to {concepts - 1}, in an array ({concepts}, h)"
         )
-    return found.astype(np.int32)
+    return near.astype(np.int32)
 
 
 def _seed(seed: int, step: int, rank: int) -> None:

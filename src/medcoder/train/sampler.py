@@ -148,8 +148,8 @@ class TripletSampler:
             return np.zeros(0, np.int64)
         first = self._several[_distinct(rng, len(self._several), self.pairs, self._by_terms)]
         if self._from_extended:
-            place = rng.integers(0, len(self._extended), self._from_extended)
-            first = _first_of_each(np.concatenate([self._extended[place], first]))[: self.pairs]
+            index = rng.integers(0, len(self._extended), self._from_extended)
+            first = _first_of_each(np.concatenate([self._extended[index], first]))[: self.pairs]
         if self.hard is None:
             return first
         anchors = first[: self.pairs // 2]
@@ -168,12 +168,12 @@ class TripletSampler:
         """Two different terms of each concept."""
         begin = self._first[concepts]
         size = self._first[concepts + 1] - begin
-        one = (rng.random(len(concepts)) * size).astype(np.int64)
-        both = np.stack([begin + one, begin + one], 1)
+        offset = (rng.random(len(concepts)) * size).astype(np.int64)
+        both = np.stack([begin + offset, begin + offset], 1)
         same = np.arange(len(concepts))
         while len(same):  # a term that counts several times has several places
             step = 1 + (rng.random(len(same)) * (size[same] - 1)).astype(np.int64)
-            both[same, 1] = begin[same] + (one[same] + step) % size[same]
+            both[same, 1] = begin[same] + (offset[same] + step) % size[same]
             same = same[self._terms[both[same, 0]] == self._terms[both[same, 1]]]
         if self._anchored:
             own = self._own[concepts]
@@ -188,12 +188,12 @@ class TripletSampler:
         """Edges whose two ends have terms to draw; None if those are all."""
         if (counts > 0).all():
             return None
-        found = []
+        kept = []
         for start in range(0, len(self.kg.edges), 1 << 22):
             triples = self.kg.triples(slice(start, start + (1 << 22)))
             good = (counts[triples.head] > 0) & (counts[triples.tail] > 0)
-            found.append(start + np.flatnonzero(good))
-        return np.concatenate(found) if found else np.zeros(0, np.int64)
+            kept.append(start + np.flatnonzero(good))
+        return np.concatenate(kept) if kept else np.zeros(0, np.int64)
 
 
 def _eligible(
@@ -243,17 +243,17 @@ def _once(terms: Array, first: Array, alike: Array) -> tuple[Array, Array]:
 
 def _first_of_each(numbers: Array) -> Array:
     """Distinct numbers, in the order in which they first come."""
-    _, place = np.unique(numbers, return_index=True)
-    found: Array = numbers[np.sort(place)]
-    return found
+    _, index = np.unique(numbers, return_index=True)
+    kept: Array = numbers[np.sort(index)]
+    return kept
 
 
 def _with_two(terms: Array, counts: Array) -> Array:
     """Whether each concept has two different terms."""
     owner = np.repeat(np.arange(len(counts)), counts)
     differ = (owner[1:] == owner[:-1]) & (terms[1:] != terms[:-1])
-    found: Array = np.bincount(owner[1:][differ], minlength=len(counts)) > 0
-    return found
+    kept: Array = np.bincount(owner[1:][differ], minlength=len(counts)) > 0
+    return kept
 
 
 def _weigh(kg: KG, edges: Array | None, power: float) -> tuple[Array, Array, Array] | None:

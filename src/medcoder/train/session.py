@@ -237,14 +237,14 @@ def accuracy(kg: KG, queries: Extra, doing: Progress | None = None) -> Evaluate:
     def evaluate(encoder: TransformerEncoder) -> dict[str, float]:
         names = _encode_names(kg, encoder, doing)
         asked = torch.from_numpy(encoder.encode(queries.texts)).to(names.device)
-        found: list[int] = []
+        nearest: list[int] = []
         rows = _rows(names)
         for start in range(0, len(asked), rows):
-            found += (asked[start : start + rows] @ names.T).argmax(1).tolist()
+            nearest += (asked[start : start + rows] @ names.T).argmax(1).tolist()
         # By name: nobody can tell two concepts of one name apart.
         right = [
             fold(kg.terms.preferred(concept)) == name
-            for concept, name in zip(found, meant, strict=True)
+            for concept, name in zip(nearest, meant, strict=True)
         ]
         return {"score": float(np.average(right, weights=queries.weights))}
 
@@ -257,16 +257,16 @@ def hard_negatives(kg: KG, doing: Progress | None = None) -> Neighbours:
     def neighbours(encoder: TransformerEncoder) -> npt.NDArray[np.int64]:
         names = _encode_names(kg, encoder, doing)
         count = min(_NEAR, max(len(kg) - 1, 1))
-        found = np.empty((len(kg), count), np.int64)
+        nearest = np.empty((len(kg), count), np.int64)
         rows = _rows(names)
         for start in range(0, len(kg), rows):
             scores = names[start : start + rows] @ names.T  # (rows, concepts)
             scores.diagonal(start).fill_(-torch.inf)  # a concept is not near itself
             stop = start + len(scores)
-            found[start:stop] = scores.topk(count).indices.cpu().numpy()
+            nearest[start:stop] = scores.topk(count).indices.cpu().numpy()
             if doing:
                 doing("finding hard negatives", stop, len(kg))
-        return found
+        return nearest
 
     return neighbours
 

@@ -51,17 +51,17 @@ class State:
 
     def tensors(self) -> dict[str, Tensor]:
         names = {id(p): name for name, p in self.encoder.named_parameters()}
-        found = {f"model.{name}": t for name, t in self.encoder.model.state_dict().items()}
+        tensors = {f"model.{name}": t for name, t in self.encoder.model.state_dict().items()}
         for parameter, state in self.optimiser.state.items():
             name = names.get(id(parameter), "relation")
-            found |= {f"adam.{name}.{key}": value for key, value in state.items()}
+            tensors |= {f"adam.{name}.{key}": value for key, value in state.items()}
         if isinstance(self.table, LazyTable):
-            found |= {f"table.{key}": value for key, value in self.table.state().items()}
+            tensors |= {f"table.{key}": value for key, value in self.table.state().items()}
         elif self.table is not None:
-            found["table.values"] = self.table
+            tensors["table.values"] = self.table
         if self.hard is not None:
-            found["hard"] = torch.from_numpy(self.hard)
-        return {name: tensor.detach().contiguous() for name, tensor in found.items()}
+            tensors["hard"] = torch.from_numpy(self.hard)
+        return {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
 
 
 def new_state(kg: KG, encoder: TransformerEncoder, config: TrainConfig) -> State:

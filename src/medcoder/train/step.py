@@ -89,7 +89,7 @@ def prepare(
                     relations=batch.relations,
                     slots=np.array(places, np.int64),
                     related=related,
-                    drawn={name: _part(one, rank, processes) for name, one in drawn.items()},
+                    drawn={name: _part(each, rank, processes) for name, each in drawn.items()},
                     update=start,
                 )
             )
@@ -188,9 +188,10 @@ class Step:
         """What a term drew, sent, with its own texts encoded."""
         drawn = [step.drawn[name] for step in steps]
         arrays = {
-            key: self._send(np.stack([one.arrays[key] for one in drawn])) for key in drawn[0].arrays
+            key: self._send(np.stack([each.arrays[key] for each in drawn]))
+            for key in drawn[0].arrays
         }
-        texts = [one.texts for one in drawn if one.texts is not None]
+        texts = [each.texts for each in drawn if each.texts is not None]
         if not texts:
             return Own(arrays)
         term = self._objective.terms[name]

@@ -60,18 +60,18 @@ class TokenStore:
 
     def alike(self) -> npt.NDArray[np.uint64]:
         """A number for each term: terms with the same tokens have the same one."""
-        found: npt.NDArray[np.uint64] = hash_strings(self.offsets * 4, self.ids.view(np.uint8))
-        return found
+        hashes: npt.NDArray[np.uint64] = hash_strings(self.offsets * 4, self.ids.view(np.uint8))
+        return hashes
 
     def gather(self, terms: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Ids of these terms end to end (t,), and how many each has (n,)."""
         begins = self.offsets[terms]
         lengths = self.offsets[terms + 1] - begins
         ends = np.cumsum(lengths)
-        place = np.arange(ends[-1] if len(ends) else 0) + np.repeat(
+        index = np.arange(ends[-1] if len(ends) else 0) + np.repeat(
             begins - ends + lengths, lengths
         )
-        return self.ids[place], lengths
+        return self.ids[index], lengths
 
 
 def tokenize_kg(

@@ -18,7 +18,7 @@ def test_composite_mentions_need_all_their_parts(tmp_path):
     assert values(result)["all", "acc@1"] == pytest.approx(2 / 3)  # the last has no b
     assert figures(result)["all", "acc@1"].n == 3
     assert [each.query for each in result.predictions] == ["a", "b", "c", "a", "b"]
-    assert bench("ncbi").found(tmp_path, ANY)
+    assert bench("ncbi").has_data(tmp_path, ANY)
 
 
 def test_a_bad_line_of_biosyn(tmp_path):

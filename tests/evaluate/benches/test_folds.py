@@ -33,7 +33,7 @@ def folds(folder, *, names="A\ta\nB\tb\n"):
 def test_folds_as_they_are_published(tmp_path):
     folds(tmp_path / "cadec")
     task = bench("cadec")
-    assert task.found(tmp_path, ANY)
+    assert task.has_data(tmp_path, ANY)
     found = figures(task.run(Letters(), tmp_path, ANY))["all", "acc@1"]
     assert (found.value, found.n) == ((1 + 0.5) / 2, 3)
     assert len(task.files(tmp_path, ANY)) == 4

@@ -66,7 +66,7 @@ def test_the_brat_release(tmp_path):
     assert (dictionary.concepts, dictionary.terms) == (
         ["C0000001", "C0000002", "C0000003"], ["aa", "b", "c's"]
     )  # fmt: skip
-    assert task.found(tmp_path, ANY)
+    assert task.has_data(tmp_path, ANY)
     found = values(task.run(Letters(), tmp_path, ANY))
     assert found["de/EMEA", "recall"] == pytest.approx(2 / 3)
     assert found["en", "f1"] == 1

@@ -32,7 +32,7 @@ class TestCards:
     def test_missing_data_is_an_error_that_says_where_to_get_it(self, name, tmp_path):
         with pytest.raises(InputError) as caught:
             bench(name).fingerprint(tmp_path, ANY)
-        assert not bench(name).found(tmp_path, ANY)
+        assert not bench(name).has_data(tmp_path, ANY)
         if name != "pairs":
             assert bench(name).card.origin in str(caught.value)
             assert bench(name).card.files[0].path in str(caught.value)

@@ -218,7 +218,7 @@ def test_means_by_step_of_what_is_chosen():
         ("hold", {"count": 0}, UsageError, "texts and count go together"),
         ("hold", {"texts": ""}, UsageError, "texts and count go together"),
         ("hold", {"languages": ("en",)}, UsageError, "languages without them"),
-        ("hold", {"texts": "names.tsv"}, InputError, "no column text"),
+        ("hold", {"texts": "names.tsv"}, InputError, "no such column: text"),
         ("hold", {"texts": "odd.tsv"}, InputError, "share 'much'"),
         ("hold", {"vectors": "names"}, InputError, "expected .9, width."),
     ],

@@ -68,14 +68,14 @@ class Cases(Linking):
 def food_poisoning(dictionary: Dictionary, folder: Path) -> str:
     """The concepts of the dictionary that are food poisoning by name."""
     named = zip(dictionary.concepts, dictionary.terms, strict=True)
-    found = dict.fromkeys(concept for concept, term in named if FOOD in term.lower())
-    if not found:
+    concepts = dict.fromkeys(concept for concept, term in named if FOOD in term.lower())
+    if not concepts:
         raise InputError(
             f"no term has the words {FOOD!r}, so that the case of the introduction has no answer",
             file=folder / DICTIONARY,
             remedy="Use the titles of ICD-9-CM",
         )
-    return "|".join(found)
+    return "|".join(concepts)
 
 
 def _hits(queries: Sequence[Query], linked: Linked, context: Context) -> Iterator[Figure]:

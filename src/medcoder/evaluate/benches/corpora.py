@@ -55,18 +55,18 @@ class Folds(Linking):
     expected: tuple[int, int] = (0, 0)  # queries over all folds, and names; 0: any
 
     def files(self, data: Path, context: Context) -> list[Path]:
-        folder = self.card.place(data)
+        folder = self.card.folder_in(data)
         if (folder / QUERIES).exists() or not _folds(folder):
             return super().files(data, context)
-        found = [fold / name for fold in _folds(folder) for name in (STANDARD, TEST)]
-        return [file for file in found if file.exists()]
+        files = [fold / name for fold in _folds(folder) for name in (STANDARD, TEST)]
+        return [file for file in files if file.exists()]
 
-    def found(self, data: Path, context: Context) -> bool:
+    def has_data(self, data: Path, context: Context) -> bool:
         inside = data / (self.card.folder or self.card.name)
-        return super().found(data, context) or bool(_folds(inside))
+        return super().has_data(data, context) or bool(_folds(inside))
 
     def run(self, system: Embedding | Linker, data: Path, context: Context) -> Result:
-        folder = self.card.place(data)
+        folder = self.card.folder_in(data)
         if (folder / QUERIES).exists() or not _folds(folder):
             return super().run(system, data, context)
         queries, dictionary = read_folds(folder)
@@ -87,7 +87,8 @@ def read_folds(folder: Path) -> tuple[list[Query], Dictionary]:
     names: list[tuple[str, str]] = []
     for number, fold in enumerate(_folds(folder)):
         queries += [
-            Query(text, "en", one, f"fold{number}_test") for one, text in _read_fold(fold / TEST)
+            Query(text, "en", concept, f"fold{number}_test")
+            for concept, text in _read_fold(fold / TEST)
         ]
         own = _read_fold(fold / STANDARD)
         if names and own != names:
@@ -111,8 +112,8 @@ def _read_fold(file: Path) -> list[tuple[str, str]]:
         )
     rows = []
     for row, line in enumerate(read_lines(file), 1):
-        one, tab, words = line.strip().partition("\t")
-        if line.strip() and not (tab and one and words):
+        concept, tab, words = line.strip().partition("\t")
+        if line.strip() and not (tab and concept and words):
             raise InputError(
                 f"it is not of the form ID<TAB>TEXT: {line!r}",
                 file=file,
@@ -120,7 +121,7 @@ def _read_fold(file: Path) -> list[tuple[str, str]]:
                 remedy="Get it again",
             )
         if line.strip():
-            rows.append((one, words))
+            rows.append((concept, words))
     return rows
 
 
@@ -177,17 +178,17 @@ class Biosyn(Linking):
     """acc@k over test mentions; a composite one needs all of its parts among the first k."""
 
     def files(self, data: Path, context: Context) -> list[Path]:
-        folder = self.card.place(data)
+        folder = self.card.folder_in(data)
         if (folder / QUERIES).exists() or not (folder / NAMES).exists():
             return super().files(data, context)
         return [folder / NAMES, *_concept_files(folder)]
 
-    def found(self, data: Path, context: Context) -> bool:
+    def has_data(self, data: Path, context: Context) -> bool:
         inside = data / (self.card.folder or self.card.name)
-        return super().found(data, context) or (inside / NAMES).exists()
+        return super().has_data(data, context) or (inside / NAMES).exists()
 
     def run(self, system: Embedding | Linker, data: Path, context: Context) -> Result:
-        folder = self.card.place(data)
+        folder = self.card.folder_in(data)
         if (folder / QUERIES).exists() or not (folder / NAMES).exists():
             return super().run(system, data, context)
         return self.measure(system, read_mentions(folder), read_names(folder / NAMES), context)
@@ -209,9 +210,9 @@ class Biosyn(Linking):
         )
         whole = _worst(linked, np.array([mention for mention, _ in parts]))
         figures = [
-            found
+            measured
             for split, rows in self.splits(queries, whole, context)
-            for found in self.figures(split, rows, queries, whole, context)
+            for measured in self.figures(split, rows, queries, whole, context)
         ]
         figures += word_figures(system, [query.text for query in queries], context)
         return Result(figures, list(predictions([query for _, query in parts], dictionary, linked)))
@@ -256,14 +257,14 @@ def read_mentions(folder: Path) -> list[Query]:
 
 
 def _concept_files(folder: Path) -> list[Path]:
-    found = sorted((folder / MENTIONS).glob("*.concept"))
-    if not found:
+    files = sorted((folder / MENTIONS).glob("*.concept"))
+    if not files:
         raise InputError(
             "there are no files NAME.concept",
             file=folder / MENTIONS,
             remedy="Unpack the test split of BioSyn there",
         )
-    return found
+    return files
 
 
 def _lines(file: Path) -> list[str]:

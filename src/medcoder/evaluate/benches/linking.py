@@ -56,8 +56,8 @@ class Query(NamedTuple):
     @property
     def fold(self) -> str:
         """Of "fold3_test" the fold; "" where the set has none."""
-        found = _FOLD.fullmatch(self.split)
-        return found[1] if found else ""
+        match = _FOLD.fullmatch(self.split)
+        return match[1] if match else ""
 
 
 def ids_of(joined: str) -> frozenset[str]:
@@ -157,9 +157,9 @@ class Linking(Task):
     ) -> Result:
         linked = link_all(system, queries, dictionary, max(SHOWN, *self.ks), context)
         figures = [
-            found
+            measured
             for split, rows in self.splits(queries, linked, context)
-            for found in self.figures(split, rows, queries, linked, context)
+            for measured in self.figures(split, rows, queries, linked, context)
         ]
         figures += word_figures(system, [query.text for query in queries], context)
         return Result(figures, list(predictions(queries, dictionary, linked)))
@@ -230,8 +230,8 @@ def predictions(
     """What each query got, with names that a reader understands."""
     names: dict[str, str] = {}  # of an id: the first term of its concept
     for concept, term in zip(dictionary.concepts, dictionary.terms, strict=True):
-        for one in ids_of(concept):
-            names.setdefault(one, term)
+        for identifier in ids_of(concept):
+            names.setdefault(identifier, term)
     for number, query in enumerate(queries):
         rows = [row for row in linked.ranked.rows[number, :SHOWN].tolist() if row >= 0]
         yield Prediction(
@@ -270,8 +270,8 @@ class Custom(Linking):
         read_dictionary(dictionary)
         return [queries, dictionary]
 
-    def found(self, data: Path, context: Context) -> bool:
-        return self.named(context) or self.card.found(data)
+    def has_data(self, data: Path, context: Context) -> bool:
+        return self.named(context) or self.card.has_data(data)
 
     def named(self, context: Context) -> bool:
         return bool(context.options.get("queries"))

@@ -50,19 +50,19 @@ class Annotations(Linking):
     """
 
     def files(self, data: Path, context: Context) -> list[Path]:
-        folder = self.card.place(data)
+        folder = self.card.folder_in(data)
         if (folder / QUERIES).exists():
             return super().files(data, context)
         own = [folder / DICTIONARY] if (folder / DICTIONARY).exists() else []
         return own + release_files(folder) or super().files(data, context)
 
-    def found(self, data: Path, context: Context) -> bool:
+    def has_data(self, data: Path, context: Context) -> bool:
         inside = data / (self.card.folder or self.card.name)
-        return super().found(data, context) or bool(release_files(inside))
+        return super().has_data(data, context) or bool(release_files(inside))
 
     def run(self, system: Embedding | Linker, data: Path, context: Context) -> Result:
         self.files(data, context)
-        return self.measure(system, *self.read(self.card.place(data)), context)
+        return self.measure(system, *self.read(self.card.folder_in(data)), context)
 
     def read(self, folder: Path) -> tuple[list[Query], Dictionary]:
         """The two tables, or the brat or XML release, whichever is there."""
@@ -135,7 +135,7 @@ _SPAN = re.compile(r"(\S+) (\d+ \d+(?:;\d+ \d+)*)")
 class Mention(NamedTuple):
     """One annotation: a place in a document, and one concept."""
 
-    place: tuple[str, str]  # document or unit, and the offsets in it
+    position: tuple[str, str]  # document or unit, and the offsets in it
     text: str
     cui: str
     name: str  # preferred name, where the release tells
@@ -157,7 +157,7 @@ def read_release(folder: Path) -> tuple[list[Query], dict[str, str]]:
         for mention in _xml(file) if file.suffix == ".xml" else _brat(file):
             if mention.name:
                 names.setdefault(mention.cui, mention.name)
-            _, ids = spans.setdefault(mention.place, (mention.text, {}))
+            _, ids = spans.setdefault(mention.position, (mention.text, {}))
             ids[mention.cui] = None
         queries += [
             Query(text, language, "|".join(ids), f"{language}/{corpus}")
@@ -207,14 +207,14 @@ def _xml(file: Path) -> Iterator[Mention]:
     for number, unit in enumerate(_units(root)):
         for entry in unit.findall("e"):
             cui, text = entry.get("cui", ""), "".join(entry.itertext())
-            place = f"{entry.get('offset')} {entry.get('len')}"
+            position = f"{entry.get('offset')} {entry.get('len')}"
             if not cui or not text:
                 raise InputError(
                     f"an annotation of unit {unit.get('id')} has no concept or no text",
                     file=file,
                     remedy="Unpack it again",
                 )
-            yield Mention((unit.get("id") or str(number), place), text, cui, "")
+            yield Mention((unit.get("id") or str(number), position), text, cui, "")
 
 
 def _units(root: ElementTree.Element) -> Iterator[ElementTree.Element]:
@@ -228,15 +228,15 @@ def _brat(file: Path) -> Iterator[Mention]:
     for row, line in enumerate(read_lines(file), 1):
         fields = line.split("\t")
         if line.startswith("T"):
-            found = _SPAN.fullmatch(fields[1]) if len(fields) == 3 else None
-            if found is None:
+            match = _SPAN.fullmatch(fields[1]) if len(fields) == 3 else None
+            if match is None:
                 raise InputError(
                     f"it is not a span: {line!r}",
                     file=file,
                     row=row,
                     remedy="brat writes NAME, tab, LABEL START END, tab, TEXT",
                 )
-            spans[fields[0]] = found[1], found[2], fields[2]
+            spans[fields[0]] = match[1], match[2], fields[2]
         elif line.startswith("#") and fields[1:2] and fields[1].startswith("AnnotatorNotes "):
             notes[fields[1].partition(" ")[2]] = _note(fields[-1], file, row)
     for name, (label, offsets, text) in spans.items():
@@ -258,7 +258,7 @@ def _note(text: str, file: Path, row: int) -> tuple[str, ...]:
         values = ast.literal_eval(text)
     except (ValueError, SyntaxError):
         values = None
-    if not isinstance(values, (tuple, list)) or not all(isinstance(one, str) for one in values):
+    if not isinstance(values, (tuple, list)) or not all(isinstance(value, str) for value in values):
         raise InputError(
             f"the note is not a list of texts: {text!r}",
             file=file,

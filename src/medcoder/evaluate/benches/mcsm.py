@@ -72,9 +72,9 @@ class Types(Task):
         items, neighbours = nearest(vectors, k, progress=context.progress)
         known = np.asarray(vectors.known)
         figures = [
-            found
+            measured
             for name in sorted(set().union(*typed.types))
-            for found in type_figures(
+            for measured in type_figures(
                 name, _members(typed.types, name), known, items, neighbours, context
             )
         ]
@@ -112,7 +112,9 @@ def read_typed(file: Path, *, id_column: str) -> Typed:
             file=file,
             remedy="Fill in the column types: names of semantic types, with | between several",
         )
-    return Typed(list(names), list(names.values()), [frozenset(types[one]) for one in names])
+    return Typed(
+        list(names), list(names.values()), [frozenset(types[concept]) for concept in names]
+    )
 
 
 def _members(types: Sequence[frozenset[str]], name: str) -> Mask:

@@ -53,7 +53,7 @@ class Relations(Task):
         for mode in settings["modes"]:
             if MODES[mode] and not trainable(system):
                 continue  # exported encoders and lexical spaces have nothing to train
-            found = classify(
+            outcome = classify(
                 system,
                 train,
                 test,
@@ -63,11 +63,11 @@ class Relations(Task):
                 pooling=POOLING,
                 progress=context.progress,
             )
-            estimate = mean(found.correct, resamples=context.resamples, seed=context.seed)
+            estimate = mean(outcome.correct, resamples=context.resamples, seed=context.seed)
             figures.append(figure(mode, "accuracy", estimate, len(test)))
             predictions += [
                 _prediction(mode, triplet, label)
-                for triplet, label in zip(test, found.predicted, strict=True)
+                for triplet, label in zip(test, outcome.predicted, strict=True)
             ]
         asked = [name for head, _, tail, *_ in test for name in (head, tail)]
         return Result([*figures, *word_figures(system, asked, context)], predictions)

@@ -63,7 +63,7 @@ def pair_figures(
     vectors = embed(
         system,
         texts,
-        ids=[one for _, one in chosen] if keyed else None,
+        ids=[identifier for _, identifier in chosen] if keyed else None,
         corpus=texts,
         progress=context.progress,
     )
@@ -78,8 +78,10 @@ def pair_figures(
         resamples=context.resamples,
         seed=context.seed,
     )
-    found = figure(split, "spearman", estimate, int(known.sum()), coverage=float(known.mean()))
-    return [found, *words]
+    correlation = figure(
+        split, "spearman", estimate, int(known.sum()), coverage=float(known.mean())
+    )
+    return [correlation, *words]
 
 
 def _cosines(vectors: Vectors, left: Any, right: Any) -> Reals:
@@ -113,16 +115,16 @@ class Pairs(Similarity):
 
     def files(self, data: Path, context: Context) -> list[Path]:
         folder = data / self.card.name
-        found = sorted(folder.glob("*.tsv"))
-        if not found:
+        files = sorted(folder.glob("*.tsv"))
+        if not files:
             raise InputError(
                 "there are no tables of pairs",
                 file=folder,
                 remedy="Put NAME.tsv there, with the columns term1, term2 and score",
             )
-        return found
+        return files
 
-    def found(self, data: Path, context: Context) -> bool:
+    def has_data(self, data: Path, context: Context) -> bool:
         return any((data / self.card.name).glob("*.tsv"))
 
     def run(self, system: Embedding | Linker, data: Path, context: Context) -> Result:

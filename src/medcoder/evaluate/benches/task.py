@@ -64,12 +64,12 @@ class Card:
     curves: bool = True  # scores of its predictions are worth a reliability curve
     reference: str = ""  # what to cite
 
-    def place(self, data: Path) -> Path:
+    def folder_in(self, data: Path) -> Path:
         """Its folder below the folder of all data, which may also be that folder itself."""
         inside = data / (self.folder or self.name)
         return inside if inside.is_dir() else data
 
-    def found(self, data: Path) -> bool:
+    def has_data(self, data: Path) -> bool:
         """Whether its own folder has all that it must have, whatever that holds."""
         folder = data / (self.folder or self.name)
         return all(needed.optional or (folder / needed.path).exists() for needed in self.files)
@@ -79,7 +79,7 @@ class Card:
 
         pinned: they must also be the very files that the published figures are for
         """
-        folder = self.place(data)
+        folder = self.folder_in(data)
         for needed in self.files:
             file = folder / needed.path
             if not file.exists():
@@ -110,10 +110,10 @@ class Card:
                 file=file,
                 remedy=remedy,
             )
-        if needed.sha256 is not None and (found := sha256(file)) != needed.sha256:
+        if needed.sha256 is not None and (digest := sha256(file)) != needed.sha256:
             raise InputError(
                 f"this is not the file that the figures of {self.title} are for: "
-                f"its sha256 is {found}, not {needed.sha256}",
+                f"its sha256 is {digest}, not {needed.sha256}",
                 file=file,
                 remedy=remedy,
             )
@@ -139,7 +139,7 @@ class Bench(Protocol):
     @property
     def card(self) -> Card: ...
 
-    def found(self, data: Path, context: Context) -> bool:
+    def has_data(self, data: Path, context: Context) -> bool:
         """Whether its data is there."""
         ...
 
@@ -174,16 +174,16 @@ class Task:
         """All files that are read; checks them."""
         folder = self.card.check(data, pinned=context.pinned)
         places = (folder / needed.path for needed in self.card.files)
-        return [place for place in places if place.is_file()]
+        return [path for path in places if path.is_file()]
 
-    def found(self, data: Path, context: Context) -> bool:
-        return self.card.found(data)
+    def has_data(self, data: Path, context: Context) -> bool:
+        return self.card.has_data(data)
 
     def named(self, context: Context) -> bool:
         return False
 
     def fingerprint(self, data: Path, context: Context) -> str:
-        return fingerprint(self.card.place(data), self.files(data, context))
+        return fingerprint(self.card.folder_in(data), self.files(data, context))
 
     def settings(self, context: Context) -> dict[str, Any]:
         return {}

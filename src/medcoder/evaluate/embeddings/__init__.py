@@ -103,8 +103,8 @@ def load(spec: str, *, threads: int | None = None) -> Embedding:
                 f"There are: {', '.join(sorted(accepted))}"
             )
     values = {option: _value(spec, option, text) for option, text in options.items()}
-    found: Embedding = factory(target, threads=threads, **values)
-    return found
+    embedding: Embedding = factory(target, threads=threads, **values)
+    return embedding
 
 
 def _value(spec: str, option: str, text: str) -> Any:
@@ -142,15 +142,15 @@ def open_exported(
     target: str, *, name: str | None = None, threads: int | None = None
 ) -> ExportedEmbedding:
     """A name of a shipped model, or an exported folder."""
-    place = exported(target)
-    if place is None:
+    folder = exported(target)
+    if folder is None:
         known = ", ".join(bundled_models()) or "none"
         raise ArtefactError(
             f"{target} is not an exported encoder: it has no {META}. "
             f"Shipped are: {known}. Make one with medcoder export"
         )
     encoder = load_exported(target, threads=threads)
-    meta = json.loads((place / META).read_text(encoding="utf-8"))
+    meta = json.loads((folder / META).read_bytes())
     return ExportedEmbedding(
         encoder,
         name=name or Path(target).expanduser().absolute().name,

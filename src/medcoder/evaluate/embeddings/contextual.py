@@ -154,11 +154,11 @@ def encode(encoder: TransformerEncoder, texts: Sequence[str]) -> Floats:
     training = encoder.training
     encoder.eval()
     device = next(encoder.parameters()).device
-    distinct = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    distinct = {text: position for position, text in enumerate(dict.fromkeys(texts))}
     tokens = encoder.tokenize(list(distinct))
     padded = isinstance(encoder, PaddedMean) or encoder.pooling == "legacy"
     costs = [encoder.max_length if padded else len(ids) for ids in tokens]
-    order = sorted(range(len(tokens)), key=lambda place: len(tokens[place]))
+    order = sorted(range(len(tokens)), key=lambda position: len(tokens[position]))
     vectors = np.empty((len(tokens), encoder.width), np.float32)
     start, most = 0, _TOKENS_CPU if device.type == "cpu" else _TOKENS
     while start < len(order):
@@ -166,7 +166,7 @@ def encode(encoder: TransformerEncoder, texts: Sequence[str]) -> Floats:
         while stop < len(order) and (total < most or stop == start):
             total += costs[order[stop]]
             stop += 1
-        batch = pack_terms([tokens[place] for place in order[start:stop]], device=device)
+        batch = pack_terms([tokens[position] for position in order[start:stop]], device=device)
         vectors[order[start:stop]] = encoder(batch).float().cpu().numpy()
         start = stop
     encoder.train(training)
@@ -190,16 +190,16 @@ def _folder(target: str) -> Path:
     import huggingface_hub
 
     try:
-        found = Path(
+        downloaded = Path(
             huggingface_hub.snapshot_download(
                 target, allow_patterns=_HUB_FILES, ignore_patterns=_HUB_OTHERS
             )
         )
-        if not any(found.glob("*.safetensors")):
+        if not any(downloaded.glob("*.safetensors")):
             huggingface_hub.snapshot_download(target, allow_patterns=["*.bin"])
     except (OSError, ValueError) as error:
         raise ArtefactError(
             f"there is no folder {target}, and the hub gave none of that name: {error}. "
             "Check the name and the connection, or download the model and name its folder"
         ) from error
-    return found
+    return downloaded

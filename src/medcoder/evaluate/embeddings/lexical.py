@@ -96,9 +96,9 @@ def fit_exact(corpus: Sequence[str]) -> Space:
     columns = {text: column for column, text in enumerate(dict.fromkeys(map(fold, corpus)))}
 
     def rows(texts: Sequence[str]) -> csr_array:
-        places = [columns.get(fold(text), -1) for text in texts]
-        filled = [place for place in places if place >= 0]
-        starts = np.cumsum([0, *(place >= 0 for place in places)])
+        numbers = [columns.get(fold(text), -1) for text in texts]
+        filled = [column for column in numbers if column >= 0]
+        starts = np.cumsum([0, *(column >= 0 for column in numbers)])
         shape = (len(texts), max(len(columns), 1))
         return csr_array((np.ones(len(filled), np.float32), filled, starts), shape=shape)
 

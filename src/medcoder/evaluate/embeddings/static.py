@@ -57,21 +57,21 @@ def gather(file: VectorFile, bags: Iterable[Iterable[int]]) -> Bags:
 def means(bags: Bags) -> Floats:
     """The mean of each bag (n, d); 0 for those that hold nothing."""
     sizes = bags.sizes
-    found = np.zeros((len(sizes), bags.table.shape[1]), np.float32)
+    means = np.zeros((len(sizes), bags.table.shape[1]), np.float32)
     filled = np.flatnonzero(sizes)
     for begin in range(0, len(filled), _BLOCK):
         some = filled[begin : begin + _BLOCK]
         first, last = bags.starts[some[0]], bags.starts[some[-1] + 1]
         rows = bags.table[bags.members[first:last]]
-        found[some] = np.add.reduceat(rows, bags.starts[some] - first) / sizes[some, None]
-    return found
+        means[some] = np.add.reduceat(rows, bags.starts[some] - first) / sizes[some, None]
+    return means
 
 
 def unit(rows: Floats) -> Floats:
     """Rows of length 1; those of 0 stay 0."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    found: Floats = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
-    return found
+    units: Floats = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+    return units
 
 
 _WORD = re.compile(r"[^\W_]+(?:['’\-‐‑][^\W_]+)*")
@@ -104,14 +104,14 @@ class WordEmbedding:
 
     def words(self, text: str) -> list[tuple[str, int]]:
         """The words of a term, and the entry of each in the file, -1 for none."""
-        found = []
+        entries = []
         for word in _WORD.findall(text):
             entry = self._entry(word)
             if entry < 0:
-                found += [(part, self._entry(part)) for part in _PART.findall(word)]
+                entries += [(part, self._entry(part)) for part in _PART.findall(word)]
             else:
-                found.append((word, entry))
-        return found
+                entries.append((word, entry))
+        return entries
 
     def missing(self, texts: Sequence[str]) -> Mask:
         """Of each word of the texts whether it is not found; repeated ones count again."""
@@ -183,7 +183,11 @@ class ConceptEmbedding:
         if len(given) != len(texts):
             raise UsageError(f"{len(given):,} ids of {len(texts):,} terms: there must be as many")
         bags = (
-            [entry for one in joined.split("|") if (entry := self._entry(one.strip())) >= 0]
+            [
+                entry
+                for identifier in joined.split("|")
+                if (entry := self._entry(identifier.strip())) >= 0
+            ]
             for joined in given
         )
         return gather(self.file, bags)
@@ -203,10 +207,10 @@ class ConceptEmbedding:
         rows, known = self.raw(texts, ids=ids)
         return Vectors(unit(rows), known)
 
-    def _entry(self, one: str) -> int:
-        if one not in self._found:
-            self._found[one] = self.file.find(one) if one else -1
-        return self._found[one]
+    def _entry(self, identifier: str) -> int:
+        if identifier not in self._found:
+            self._found[identifier] = self.file.find(identifier) if identifier else -1
+        return self._found[identifier]
 
 
 def load_concepts(

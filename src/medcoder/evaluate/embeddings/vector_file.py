@@ -75,12 +75,12 @@ class VectorFile:
         """The entry of a key, or -1."""
         wanted = key.encode(errors="replace")
         hashed = hash(wanted)
-        place = int(np.searchsorted(self._hashes, hashed))
-        while place < len(self) and self._hashes[place] == hashed:
-            number = int(self._order[place])
+        position = int(np.searchsorted(self._hashes, hashed))
+        while position < len(self) and self._hashes[position] == hashed:
+            number = int(self._order[position])
             if self._key(number) == wanted:  # other keys may have the same hash
                 return number
-            place += 1
+            position += 1
         return -1
 
     def vector(self, number: int) -> Floats:
@@ -151,14 +151,14 @@ def layout(file: Path, data: mmap.mmap) -> Layout:
 
 def entries(layout: Layout, data: mmap.mmap) -> Iterator[tuple[bytes, int]]:
     """The key and the first byte of every entry, in order; every one has been measured."""
-    found = 0
+    count = 0
     each = _binary if layout.form == "word2vec binary" else _text
     for entry in each(layout, data):
-        found += 1
+        count += 1
         yield entry
-    if layout.count is not None and found != layout.count:
+    if layout.count is not None and count != layout.count:
         raise InputError(
-            f"it has {found:,} vectors, and its first line says {layout.count:,}",
+            f"it has {count:,} vectors, and its first line says {layout.count:,}",
             file=layout.file,
             row=1,
             remedy=_AGAIN,

@@ -126,7 +126,7 @@ def _draw(plan: _Plan, to: Path) -> Drawn:
 
 def _made(record: Path) -> dict[str, dict[str, Any]]:
     try:
-        made: dict[str, dict[str, Any]] = json.loads(record.read_text(encoding="utf-8"))
+        made: dict[str, dict[str, Any]] = json.loads(record.read_bytes())
     except (OSError, ValueError):
         return {}
     return made

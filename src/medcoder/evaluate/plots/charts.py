@@ -179,19 +179,19 @@ def risk_coverage(predictions: Mapping[str, str | Path], out: str | Path) -> lis
 
 def read_answers(file: str | Path) -> Answers:
     """The first answers of a file of predictions; cosines below 0 count as 0."""
-    found = read_predictions(Path(file))
-    scores = [prediction.scores[0] if prediction.scores else 0.0 for prediction in found]
-    right = [right_at(prediction) == 1 for prediction in found]
+    read = read_predictions(Path(file))
+    scores = [prediction.scores[0] if prediction.scores else 0.0 for prediction in read]
+    right = [right_at(prediction) == 1 for prediction in read]
     return Answers(np.clip(np.array(scores, np.float64), 0, 1), np.array(right, np.bool_))
 
 
 def binned(answers: Answers, bins: int) -> Bins:
     """Equal widths from 0 to 1; 1 belongs to the last."""
-    place = np.minimum((answers.scores * bins).astype(np.int64), bins - 1)
-    count = np.bincount(place, minlength=bins)
+    number = np.minimum((answers.scores * bins).astype(np.int64), bins - 1)
+    count = np.bincount(number, minlength=bins)
     used = count > 0
-    score = np.bincount(place, answers.scores, bins)[used] / count[used]
-    return Bins(score, np.bincount(place, answers.right, bins)[used] / count[used], count[used])
+    score = np.bincount(number, answers.scores, bins)[used] / count[used]
+    return Bins(score, np.bincount(number, answers.right, bins)[used] / count[used], count[used])
 
 
 def expected_error(bins: Bins) -> float:
@@ -280,11 +280,11 @@ def heat_map(
     figure = new_figure(size[0] * across + 1.0, size[1] * down + 0.4)
     axes = list(figure.subplots(down, across, squeeze=False).flat)
     image: Any = None
-    for place, entry, of in zip(axes, some, cells, strict=False):
-        image = _panel(place, of, languages, corpora, low, high)
-        place.set_title(short(entry.name, 30), fontsize=10, loc="left", parse_math=False)
-    for place in axes[len(some) :]:
-        place.set_axis_off()
+    for axis, entry, of in zip(axes, some, cells, strict=False):
+        image = _panel(axis, of, languages, corpora, low, high)
+        axis.set_title(short(entry.name, 30), fontsize=10, loc="left", parse_math=False)
+    for axis in axes[len(some) :]:
+        axis.set_axis_off()
     bar = figure.colorbar(image, ax=axes, shrink=0.8, pad=0.02)
     bar.set_label(f"{metric.upper()}, {measure.unit}".rstrip(", "), fontsize=9)
     bar.ax.tick_params(labelsize=8)
@@ -293,12 +293,12 @@ def heat_map(
 
 def _cells(entry: Entry, bench: str, metric: Metric) -> dict[tuple[str, str], float]:
     """Values as they are shown, by language and corpus."""
-    found = {}
+    cells = {}
     for (of, split, name), value in entry.values.items():
         language, slash, corpus = split.partition("/")
         if (of, name) == (bench, metric.name) and slash and language != "unseen":
-            found[language, corpus] = metric.scale * value.value
-    return found
+            cells[language, corpus] = metric.scale * value.value
+    return cells
 
 
 def _panel(

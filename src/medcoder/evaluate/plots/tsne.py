@@ -175,10 +175,10 @@ def _draw(
     figure = new_figure(width, width / across * down + 0.5 * down + legend)
     figure.suptitle(title, fontsize=11, parse_math=False)
     axes = list(figure.subplots(down, across, squeeze=False).flat)
-    for place, panel in zip(axes, panels, strict=False):
-        _draw_panel(place, panel, sample, what, k)
-    for place in axes[len(panels) :]:
-        place.set_axis_off()
+    for axis, panel in zip(axes, panels, strict=False):
+        _draw_panel(axis, panel, sample, what, k)
+    for axis in axes[len(panels) :]:
+        axis.set_axis_off()
     figure.legend(
         handles=[_handle(order, sample.names[label]) for order, label in enumerate(sample.shown)],
         loc="outside lower center",

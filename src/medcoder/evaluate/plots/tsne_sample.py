@@ -136,8 +136,8 @@ def _joined(kg: KG, concept: int) -> str:
 def _spread(kg: KG, concepts: Sequence[int], sizes: npt.NDArray[Any]) -> list[int]:
     """Places of the concepts with the most terms, of one semantic type after the other."""
     by_type: dict[tuple[int, ...], list[int]] = {}
-    for place in np.argsort(-sizes, kind="stable").tolist():
-        start, stop = kg.first_type[concepts[place]], kg.first_type[concepts[place] + 1]
-        by_type.setdefault(tuple(kg.type_numbers[start:stop].tolist()), []).append(place)
+    for position in np.argsort(-sizes, kind="stable").tolist():
+        start, stop = kg.first_type[concepts[position]], kg.first_type[concepts[position] + 1]
+        by_type.setdefault(tuple(kg.type_numbers[start:stop].tolist()), []).append(position)
     rounds = zip_longest(*by_type.values())
-    return [place for some in rounds for place in some if place is not None]
+    return [position for some in rounds for position in some if position is not None]

@@ -203,14 +203,14 @@ def _tex_table(table: Table) -> str:
 
 def _tex_groups(table: Table) -> list[str]:
     """The line above the names of the columns, and rules under each group."""
-    cells, rules, place = [""], [], 2
+    cells, rules, column = [""], [], 2
     for name, width in table.groups:
         if name:
             cells.append(rf"\multicolumn{{{width}}}{{c}}{{{_tex_escaped(name)}}}")
-            rules.append(rf"\cmidrule(lr){{{place}-{place + width - 1}}}")
+            rules.append(rf"\cmidrule(lr){{{column}-{column + width - 1}}}")
         else:
             cells += [""] * width
-        place += width
+        column += width
     return [" & ".join(cells) + r" \\", *rules]
 
 

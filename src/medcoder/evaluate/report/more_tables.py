@@ -197,8 +197,8 @@ def _dorsalgia(answers: Mapping[str, Sequence[Prediction]]) -> Table:
     by = {name: {p.query: p for p in some} for name, some in answers.items()}
     rows = []
     for language, term, target in quoted.DORSALGIA:
-        found = [_first(of.get(term)) for of in by.values()]
-        rows.append(Row(f"{language}: {term}", (*found, Cell(text=target))))
+        cells = [_first(of.get(term)) for of in by.values()]
+        rows.append(Row(f"{language}: {term}", (*cells, Cell(text=target))))
     return Table(
         key="cases-dorsalgia",
         title="The nearest English term for dorsalgia in other languages",

@@ -69,8 +69,8 @@ def unseen(some: Sequence[Entry]) -> Table:
 
 def mantra(some: Sequence[Entry], bench: str) -> Iterator[Table]:
     """A table for each corpus, over languages; then all corpora, and the other metrics."""
-    found = _splits(some, bench, "f1")
-    splits = [split for split in found if split.partition("/")[0] != "unseen"]
+    measured = _splits(some, bench, "f1")
+    splits = [split for split in measured if split.partition("/")[0] != "unseen"]
     languages = _languages(split.partition("/")[0] for split in splits if split != "all")
     is_paper = bench == MANTRA
     corpora = {corpus: corpus for corpus in CORPORA} if is_paper else {}
@@ -115,7 +115,7 @@ def mantra(some: Sequence[Entry], bench: str) -> Iterator[Table]:
         )
     wanted = [
         Wanted(Column("", split.partition("/")[2] or "all"), bench, split, "f1", 1)
-        for split in found
+        for split in measured
         if split not in splits
     ]
     yield Table(
@@ -261,6 +261,6 @@ def _splits(some: Sequence[Entry], bench: str, metric: str) -> list[str]:
 
 def _languages(names: Iterable[str]) -> list[str]:
     """Those of the paper first, in its order; each once."""
-    found = dict.fromkeys(names)
-    known = [name for name in quoted.LANGUAGES if name in found]
-    return known + [name for name in found if name not in known]
+    distinct = dict.fromkeys(names)
+    known = [name for name in quoted.LANGUAGES if name in distinct]
+    return known + [name for name in distinct if name not in known]

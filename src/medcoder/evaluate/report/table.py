@@ -196,8 +196,8 @@ def entries(scores: Iterable[Score]) -> list[Entry]:
     named: defaultdict[str, list[Score]] = defaultdict(list)
     for score in scores:
         named[seedless(score.embedding)[0]].append(score)
-    found = [_entry(name, some) for name, some in named.items()]
-    return sorted(found, key=lambda entry: KINDS.index(entry.kind))
+    made = [_entry(name, some) for name, some in named.items()]
+    return sorted(made, key=lambda entry: KINDS.index(entry.kind))
 
 
 def seedless(name: str) -> tuple[str, int | None]:
@@ -206,8 +206,8 @@ def seedless(name: str) -> tuple[str, int | None]:
     >>> seedless("no relation#2"), seedless("all-MiniLM-L6-v2")
     (('no relation', 2), ('all-MiniLM-L6-v2', None))
     """
-    found = _SEED.fullmatch(name)
-    return (found[1], int(found[2])) if found else (name, None)
+    match = _SEED.fullmatch(name)
+    return (match[1], int(match[2])) if match else (name, None)
 
 
 def rows(some: Sequence[Entry], wanted: Sequence[Wanted], *, pooling: bool = False) -> list[Row]:
@@ -220,17 +220,17 @@ def rows(some: Sequence[Entry], wanted: Sequence[Wanted], *, pooling: bool = Fal
     return [
         Row(
             _name(entry, pooling),
-            tuple(column[place] for column in columns),
+            tuple(column[position] for column in columns),
             "system" if entry.kind == "system" else "measured",
         )
-        for place, entry in enumerate(shown)
+        for position, entry in enumerate(shown)
     ]
 
 
 def _entry(name: str, scores: Sequence[Score]) -> Entry:
-    found: defaultdict[tuple[str, str, str], list[Score]] = defaultdict(list)
+    same_key: defaultdict[tuple[str, str, str], list[Score]] = defaultdict(list)
     for score in scores:
-        found[score.bench, score.split, score.metric].append(score)
+        same_key[score.bench, score.split, score.metric].append(score)
     kind = scores[0].kind
     seeds = {seedless(score.embedding)[1] for score in scores} - {None}
     return Entry(
@@ -238,7 +238,7 @@ def _entry(name: str, scores: Sequence[Score]) -> Entry:
         kind=kind if kind in KINDS else "contextual",
         pooling=pooling if (pooling := scores[0].settings.get("pooling")) in _POOLINGS else "",
         seeds=len(seeds),
-        values={key: _value(same) for key, same in found.items()},
+        values={key: _value(same) for key, same in same_key.items()},
     )
 
 
@@ -278,17 +278,17 @@ def _mark(
     cells: list[Cell], values: Sequence[Value | None], places: Sequence[int], *, least: bool
 ) -> None:
     """Nothing is the best where there is nothing to compare with."""
-    known = [(value, place) for place in places if (value := values[place]) is not None]
+    known = [(value, position) for position in places if (value := values[position]) is not None]
     if len(known) < 2:
         return
     top = (min if least else max)(known, key=lambda pair: pair[0].value)[0]
     # What is printed alike is the best alike.
-    printed = {cells[place].text for value, place in known if value.value == top.value}
-    for value, place in known:
-        best = cells[place].text in printed
+    printed = {cells[position].text for value, position in known if value.value == top.value}
+    for value, position in known:
+        best = cells[position].text in printed
         overlap = value.high >= top.low and top.high >= value.low
         close = not best and overlap and _has_interval(value, top)
-        cells[place] = replace(cells[place], best=best, close=close)
+        cells[position] = replace(cells[position], best=best, close=close)
 
 
 def _has_interval(*values: Value) -> bool:

@@ -65,5 +65,5 @@ def mine(
 def _soft_sum(exponents: Tensor, kept: Tensor) -> Tensor:
     """log(1 + sum of exp) over the kept entries of each row, without overflow."""
     masked = exponents.masked_fill(~kept, -torch.inf)
-    one = masked.new_zeros(len(masked), 1)  # exp(0)
-    return torch.logsumexp(torch.cat([masked, one], 1), 1)
+    zero = masked.new_zeros(len(masked), 1)  # exp(0)
+    return torch.logsumexp(torch.cat([masked, zero], 1), 1)

@@ -64,13 +64,13 @@ class Hold(Term):
         self.pooling = pooling or None
         self._count = count
         if texts:
-            found, shares = read_texts(Path(texts))
+            held, shares = read_texts(Path(texts))
             self._ends = np.cumsum(shares)
-            blocks = (found[start : start + _BLOCK] for start in range(0, len(found), _BLOCK))
+            blocks = (held[start : start + _BLOCK] for start in range(0, len(held), _BLOCK))
             self._tokens = [
                 np.array(ids, np.int32) for block in blocks for ids in encoder.tokenize(block)
             ]
-            rows = len(found)
+            rows = len(held)
         else:
             tags = [language_tag(code) for code in languages]
             self._known = spoken(kg, sources.extra, tags)

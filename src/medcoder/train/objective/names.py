@@ -76,9 +76,9 @@ class Names(Term):
         units = embeddings.units
         scores = units @ self._units.to(units.dtype).T / self._temperature  # (a, n, names)
         begin, end = self._first[batch.concepts], self._first[batch.concepts + 1]
-        place = begin[:, :, None] + torch.arange(self._most, device=begin.device)
-        mine = place < end[:, :, None]  # (a, n, most)
-        hits = scores.gather(2, place.clamp(max=len(self._units) - 1))
+        index = begin[:, :, None] + torch.arange(self._most, device=begin.device)
+        mine = index < end[:, :, None]  # (a, n, most)
+        hits = scores.gather(2, index.clamp(max=len(self._units) - 1))
         asked = own.arrays["asked"]
         # Concepts without a name are not asked; a number in place of -inf keeps gradients finite.
         lowest = torch.finfo(hits.dtype).min

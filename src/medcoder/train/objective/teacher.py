@@ -101,9 +101,9 @@ class Teacher:
             vectors = np.asarray(self._vectors[terms], np.float32)
         else:
             assert self._encode is not None and self._text is not None
-            distinct, place = np.unique(terms, return_inverse=True)
+            distinct, inverse = np.unique(terms, return_inverse=True)
             texts = [self._text(int(term)) for term in distinct]
-            vectors = np.asarray(self._encode(texts), np.float32)[place]
+            vectors = np.asarray(self._encode(texts), np.float32)[inverse]
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         units: Array = vectors / np.maximum(norms, 1e-12)
         return units
