@@ -146,7 +146,7 @@ def test_encoding_does_not_drop_out_and_leaves_the_mode_as_it_was():
 
 
 def test_a_pooling_that_makes_no_sense():
-    with pytest.raises(UsageError, match="no pooling 'max': there are cls, mean, legacy"):
+    with pytest.raises(UsageError, match=r"no such pooling: 'max'\. There are: cls, mean, legacy"):
         made(pooling="max")
     with pytest.raises(UsageError, match="legacy pooling needs a model with a pooler"):
         TransformerEncoder(tiny.distilbert(), tiny.tokenizer(), pooling="legacy")
@@ -250,7 +250,7 @@ def test_a_pooling_that_we_do_not_have_is_not_taken_for_another(tmp_path, modes,
     saved(tmp_path)
     (tmp_path / "medcoder.json").unlink()
     (tmp_path / "1_Pooling" / "config.json").write_text(json.dumps(modes))
-    with pytest.raises(UsageError, match=f"no pooling {name}: there are cls, mean, legacy"):
+    with pytest.raises(UsageError, match=f"no such pooling: {name}. There are: cls, mean, legacy"):
         TransformerEncoder.load(tmp_path)
     assert TransformerEncoder.load(tmp_path, pooling="mean").pooling == "mean"
 

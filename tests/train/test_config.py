@@ -220,10 +220,15 @@ def test_settings_made_in_python_are_checked_too():
         TrainConfig().seed = 1
 
 
-@pytest.mark.parametrize("text", ["seed = ", "seed = 1\nseed = 2\n", "[loss\n", b"seed = '\xff'"])
+@pytest.mark.parametrize("text", ["seed = ", "seed = 1\nseed = 2\n", "[loss\n"])
 def test_files_that_are_not_toml(tmp_path, text):
     with pytest.raises(InputError, match="is not TOML"):
         load(save(tmp_path, text))
+
+
+def test_a_file_that_is_not_utf8(tmp_path):
+    with pytest.raises(InputError, match="row 1: byte 0xff is not UTF-8"):
+        load(save(tmp_path, b"seed = '\xff'"))
 
 
 def test_missing_file(tmp_path):

@@ -432,7 +432,7 @@ def test_hard_negatives_that_are_none(kg, tmp_path, wrong):
 
 
 def test_hard_negatives_that_nobody_could_draw(kg, tmp_path):
-    with pytest.raises(UsageError, match=r"sampler\.hard_every needs a function `neighbours`"):
+    with pytest.raises(UsageError, match=r"sampler\.hard_every: needs a function `neighbours`"):
         run(kg, tmp_path / "run", "sampler.pairs=6", "sampler.hard_every=8")
 
 

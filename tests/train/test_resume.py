@@ -342,7 +342,7 @@ def begun(kg, tmp_path_factory):
 
 def test_a_directory_that_holds_a_run(kg, begun):
     before = (begun / "metrics.jsonl").read_bytes()
-    with pytest.raises(UsageError, match=r"run holds a run\. Resume it, or train to another"):
+    with pytest.raises(UsageError, match=r"run: holds a run\. Resume it, or train to another"):
         run(kg, begun)
     assert (begun / "metrics.jsonl").read_bytes() == before
 
@@ -350,7 +350,7 @@ def test_a_directory_that_holds_a_run(kg, begun):
 def test_other_settings(kg, begun):
     config = (begun / "config.toml").read_text()
     for change in ("optimiser.learning_rate=1", "sampler.k=16", "seed=7"):
-        with pytest.raises(ArtefactError, match=r"other settings: compare its config\.toml"):
+        with pytest.raises(ArtefactError, match=r"other settings\. Compare its config\.toml"):
             run(kg, begun, change, resume=True)
     assert (begun / "config.toml").read_text() == config
 
@@ -404,7 +404,7 @@ def test_a_damaged_checkpoint(kg, tmp_path):
     out = tmp_path / "run"
     run(kg, out, stop_after=4)
     os.truncate(out / "checkpoint" / "state.safetensors", 100)
-    with pytest.raises(ArtefactError, match=r"state\.safetensors has 100 bytes, not"):
+    with pytest.raises(ArtefactError, match=r"state\.safetensors: it has 100 bytes, not"):
         run(kg, out, resume=True)
 
 

@@ -137,7 +137,7 @@ def kept(toy_kg, tmp_path_factory):
 
 def test_another_graph(kept, tmp_path):
     build_kg([MemorySource(terms=[("A", "one", "en", "S", "", "PT", 0)])], tmp_path / "kg")
-    with pytest.raises(ArtefactError, match=r"tokens was made from another graph.*Remove it"):
+    with pytest.raises(ArtefactError, match=r"tokens: was made from another graph.*Remove it"):
         opened(KG.open(tmp_path / "kg"), kept)
 
 
@@ -164,7 +164,7 @@ def test_a_damaged_store(toy_kg, tmp_path):
     made(toy_kg, tmp_path / "tokens")
     file = tmp_path / "tokens" / "tokens.int32"
     file.write_bytes(file.read_bytes()[:-4])
-    with pytest.raises(ArtefactError, match=r"tokens\.int32 has .* bytes"):
+    with pytest.raises(ArtefactError, match=r"tokens\.int32: it has .* bytes"):
         opened(toy_kg, tmp_path / "tokens")
     with pytest.raises(ArtefactError, match="is not a token store"):
         opened(toy_kg, tmp_path / "nowhere")

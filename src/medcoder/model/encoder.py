@@ -42,7 +42,11 @@ class TransformerEncoder(nn.Module):
     ) -> None:
         super().__init__()
         if pooling not in get_args(Pooling):
-            raise UsageError(f"no pooling {pooling!r}: there are {', '.join(get_args(Pooling))}")
+            raise UsageError(
+                "no such pooling",
+                values=repr(pooling),
+                remedy=f"There are: {', '.join(get_args(Pooling))}",
+            )
         if pooling == "legacy" and getattr(model, "pooler", None) is None:
             raise UsageError("legacy pooling needs a model with a pooler, such as BERT")
         self.model = model
@@ -82,7 +86,10 @@ class TransformerEncoder(nn.Module):
         positions = getattr(model.config, "max_position_embeddings", None)
         if positions is not None and length > positions:
             raise UsageError(
-                f"max_length is {length}, but {path} knows {positions} places. Lower it"
+                "is longer than the model can take",
+                where="max_length",
+                values=f"{length}, {path} takes {positions}",
+                remedy="Lower it",
             )
         return cls(
             model,

@@ -84,9 +84,9 @@ class Log:
         self._collect()
         if self._bad is not None:
             raise NonFiniteLoss(
-                f"the loss or its gradient is not finite at step {self._bad:,}. The last "
-                "checkpoint is from before. Train to another directory with a lower "
-                "optimiser.learning_rate"
+                f"the loss or its gradient is not finite at step {self._bad:,}",
+                remedy="The last checkpoint is from before. Train to another directory with a "
+                "lower optimiser.learning_rate",
             )
 
     def keep(self) -> None:
@@ -148,6 +148,6 @@ def _board(folder: Path, step: int) -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ModuleNotFoundError as error:
         raise MissingExtra(
-            "TensorBoard is not installed. Install it with: pip install tensorboard"
+            "TensorBoard is not installed", remedy="Install it with: pip install tensorboard"
         ) from error
     return SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)

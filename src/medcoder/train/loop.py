@@ -88,7 +88,9 @@ def train(
         sweep(checkpoint)  # a run killed while it replaced a checkpoint had moved the old one
     wait()
     if checkpoint.exists() and not resume:
-        raise UsageError(f"{out} holds a run. Resume it, or train to another directory")
+        raise UsageError(
+            "holds a run", where=out, remedy="Resume it, or train to another directory"
+        )
     if checkpoint.exists():
         load_checkpoint(state, checkpoint, config, about)
     if rank == 0:
@@ -182,8 +184,9 @@ def _near(neighbours: Neighbours, encoder: TransformerEncoder, concepts: int) ->
     good = near.ndim == 2 and len(near) == concepts and near.dtype.kind in "iu" and near.size
     if not good or near.min() < 0 or near.max() >= concepts:
         raise UsageError(
-            f"neighbours gave {near.dtype} {near.shape}: expected numbers of concepts, from 0 "
-            f"to {concepts - 1}, in an array ({concepts}, h)"
+            "neighbours gave no array of numbers of concepts",
+            values=f"{near.dtype} {near.shape}",
+            remedy=f"Give numbers from 0 to {concepts - 1} in an array ({concepts}, h)",
         )
     return near.astype(np.int32)
 

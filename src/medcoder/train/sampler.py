@@ -78,7 +78,11 @@ class TripletSampler:
             concept only the first is drawn, so that no pair is a term with itself.
         """
         if k % m:
-            raise UsageError(f"sampler.k is {k}: it must be a multiple of sampler.m = {m}")
+            raise UsageError(
+                "must be a multiple of sampler.m",
+                where="sampler.k",
+                values=f"{k} with sampler.m = {m}",
+            )
         self.kg, self.k, self.m, self.pairs = kg, k, m, pairs
         self._terms, self._first = _eligible(kg, languages, terms_per_language, extra)
         if alike is not None:
@@ -88,8 +92,9 @@ class TripletSampler:
         self._several = np.flatnonzero(self._has_pair)  # what a synonym pair can come from
         if pairs and len(self._several) < pairs:
             raise UsageError(
-                f"{pairs} synonym pairs a step, but {len(self._several)} concepts "
-                "have two terms: lower sampler.pairs"
+                "more synonym pairs a step than concepts with two terms",
+                values=f"{pairs} pairs, {len(self._several)} concepts",
+                remedy="Lower sampler.pairs",
             )
         self._by_terms = _cumulative(counts[self._several], pair_power) if pairs else None
         owner = np.repeat(np.arange(len(kg)), counts)
@@ -309,19 +314,23 @@ def check_sampler_options(config: TrainConfig, processes: int, *, hard: bool, ex
     options = config.sampler
     if 2 * options.k % processes or 2 * options.pairs % processes:
         raise UsageError(
-            f"{processes} processes do not divide the slots of a step: change sampler.k = "
-            f"{options.k} and sampler.pairs = {options.pairs}"
+            "the processes do not divide the slots of a step",
+            values=f"{processes} processes, k = {options.k}, pairs = {options.pairs}",
+            remedy="Change sampler.k or sampler.pairs",
         )
     if options.hard_every and not hard:
         raise UsageError(
-            "sampler.hard_every needs a function `neighbours` that finds concepts near each "
-            "other: set it to 0"
+            "needs a function `neighbours` that finds concepts near each other",
+            where="sampler.hard_every",
+            remedy="Set it to 0",
         )
     for name in ("extra_share", "extra_anchored"):
         if getattr(options, name) and not extra:
             raise UsageError(
-                f"sampler.{name} is {getattr(options, name)}, but there are no extra terms: name "
-                "their table with --extra, or leave it out"
+                "there are no extra terms to draw",
+                where=f"sampler.{name}",
+                values=getattr(options, name),
+                remedy="Name their table with --extra, or leave it out",
             )
 
 
@@ -353,8 +362,13 @@ def check_relations(kg: KG, config: TrainConfig) -> None:
     """An error if the graph has no relations, and the settings want some."""
     if config.relation.mu > 0 and len(kg.edges) == 0:
         raise InputError(
-            f"{kg.path} has no relations, and relation.mu is {config.relation.mu:g}",
+            "has no relations, and relation.mu is not 0",
+            file=kg.path,
             remedy="Train with --set relation.mu=0 and sampler.pairs, or add relations",
         )
     if config.relation.mu == 0 and len(kg.edges) == 0 and not config.sampler.pairs:
-        raise UsageError(f"{kg.path} has no relations: set sampler.pairs to draw synonym pairs")
+        raise UsageError(
+            "has no relations",
+            where=kg.path,
+            remedy="Set sampler.pairs to draw synonym pairs",
+        )

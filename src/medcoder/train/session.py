@@ -134,7 +134,8 @@ def check_unknown(store: TokenStore, config: TrainConfig) -> None:
         good = ",".join(sorted(set(rates) - set(bad)))
         known = f"Train on languages it knows, with --languages {good}, or start"
         raise InputError(
-            f"the model's vocabulary makes too many tokens unknown: {listed}",
+            "the model's vocabulary makes too many tokens unknown",
+            values=listed,
             remedy=f"{known if good else 'Start'} from a multilingual model",
         )
 
@@ -144,8 +145,10 @@ def _check_languages(kg: KG, config: TrainConfig) -> None:
     for wanted in config.sampler.languages:
         if not any(language_in(tag, [wanted]) for tag in kg.languages):
             raise UsageError(
-                f"sampler.languages has {wanted!r}, but {kg.path} has no terms of it. There are: "
-                f"{', '.join(kg.languages)}"
+                "the graph has no terms of this language",
+                where="sampler.languages",
+                values=repr(wanted),
+                remedy=f"There are: {', '.join(kg.languages)}",
             )
 
 
@@ -158,7 +161,9 @@ def _store(
 ) -> TokenStore:
     tokenizer = getattr(encoder.tokenizer, "backend_tokenizer", None)
     if tokenizer is None:
-        raise UsageError("the model's tokenizer is not a fast one: save it with a tokenizer.json")
+        raise UsageError(
+            "the model's tokenizer is not a fast one", remedy="Save it with a tokenizer.json"
+        )
     tokenizer.enable_truncation(encoder.max_length)
     tokenizer.no_padding()
     length = encoder.max_length

@@ -147,13 +147,16 @@ def load_checkpoint(state: State, path: Path, config: TrainConfig, about: dict[s
     if meta["about"] != about:
         changed = sorted(key for key in about if meta["about"].get(key) != about[key])
         raise ArtefactError(
-            f"{path} is of a run with another {' and another '.join(changed)}. Resume with the "
-            "same, or train to another directory"
+            f"is of a run with another {' and another '.join(changed)}",
+            where=path,
+            remedy="Resume with the same, or train to another directory",
         )
     if load(path / "config.toml") != config:
         raise ArtefactError(
-            f"{path} is of a run with other settings: compare its config.toml. Resume with the "
-            "same settings, or train to another directory"
+            "is of a run with other settings",
+            where=path,
+            remedy="Compare its config.toml. Resume with the same settings, or train to another "
+            "directory",
         )
     tensors = load_file(path / "state.safetensors")
     progress = json.loads((path / "progress.json").read_text(encoding="utf-8"))

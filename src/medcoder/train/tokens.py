@@ -50,8 +50,9 @@ class TokenStore:
         meta = open_artefact(path, kind=KIND, version=VERSION)
         if meta["parents"] != _parents(kg, tokenizer, max_length, extra):
             raise ArtefactError(
-                f"{path} was made from another graph, tokenizer or length. Remove it: it is made "
-                "again when it is needed"
+                "was made from another graph, tokenizer or length",
+                where=path,
+                remedy="Remove it: it is made again when it is needed",
             )
         return cls(path, meta)
 

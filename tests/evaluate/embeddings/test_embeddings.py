@@ -40,18 +40,18 @@ def test_a_path_with_a_colon_is_a_path(tmp_path, monkeypatch):
     ("spec", "error", "message"),
     [
         ("wrod:a.bin", UnknownName, "no embedding is called 'wrod'; did you mean 'word'?"),
-        ("word:", UsageError, "'word:' names no embedding"),
+        ("word:", UsageError, "'word:': names no embedding"),
         ("lexical:tfdf", UnknownName, "no lexical space is called 'tfdf'; did you mean 'tfidf'?"),
         (
             "lexical:exact,nam=x",
             UsageError,
             "no option of lexical embeddings is called 'nam'; did you mean 'name'? There are: name",
         ),
-        ("org/a,max_length=x", UsageError, "max_length is 'x': expected a whole number"),
-        ("org/a,pooling=max", UsageError, "no pooling 'max': there are cls, mean, legacy, legacy-"),
-        ("no/such/folder", ArtefactError, "there is no no/such/folder. Check the path"),
-        ("org/none", ArtefactError, "there is no folder org/none, and the hub gave none"),
-        ("exported:org/none", ArtefactError, "org/none is not an exported encoder"),
+        ("org/a,max_length=x", UsageError, "max_length must be a whole number: 'x'"),
+        ("org/a,pooling=max", UsageError, "no such pooling: 'max'. There are: cls, mean, legacy, legacy-"),
+        ("no/such/folder", ArtefactError, "no/such/folder: there is no such folder. Check the path"),
+        ("org/none", ArtefactError, "org/none: there is no such folder, and the hub gave none"),
+        ("exported:org/none", ArtefactError, "org/none: is not an exported encoder"),
     ],
 )
 def test_specs_that_mean_nothing(spec, error, message):

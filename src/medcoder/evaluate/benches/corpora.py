@@ -115,9 +115,10 @@ def _read_fold(file: Path) -> list[tuple[str, str]]:
         concept, tab, words = line.strip().partition("\t")
         if line.strip() and not (tab and concept and words):
             raise InputError(
-                f"it is not of the form ID<TAB>TEXT: {line!r}",
+                "it is not of the form ID<TAB>TEXT",
                 file=file,
                 row=row,
+                values=repr(line),
                 remedy="Get it again",
             )
         if line.strip():
@@ -272,8 +273,13 @@ def _lines(file: Path) -> list[str]:
 
 
 def _bad(file: Path, row: int, line: str, form: str) -> InputError:
-    return InputError(f"it is not of the form {form}: {line!r}", file=file, row=row,
-                      remedy="Get the files of BioSyn again")  # fmt: skip
+    return InputError(
+        f"it is not of the form {form}",
+        file=file,
+        row=row,
+        values=repr(line),
+        remedy="Get the files of BioSyn again",
+    )
 
 
 NCBI = Biosyn(

@@ -74,11 +74,16 @@ def parse(spec: str) -> Spec:
         kind, target = "exported" if exported(where) is not None else "contextual", where
         if Path(target).expanduser().is_file():
             raise UsageError(
-                f"{target} is a file, and a model is a folder. "
-                f"Write word:{target} or concept:{target} for a file of vectors"
+                "is a file, and a model is a folder",
+                where=target,
+                remedy=f"Write word:{target} or concept:{target} for a file of vectors",
             )
     if not target:
-        raise UsageError(f"{spec!r} names no embedding. Write a path or a name, as in word:PATH")
+        raise UsageError(
+            "names no embedding",
+            where=repr(spec),
+            remedy="Write a path or a name, as in word:PATH",
+        )
     return Spec(kind, target, options)
 
 
@@ -111,7 +116,9 @@ def _value(spec: str, option: str, text: str) -> Any:
     try:
         return _TYPES.get(option, str)(text)
     except ValueError:
-        raise UsageError(f"{spec!r}: {option} is {text!r}: expected a whole number") from None
+        raise UsageError(
+            f"{option} must be a whole number", where=repr(spec), values=repr(text)
+        ) from None
 
 
 class ExportedEmbedding:
@@ -146,8 +153,9 @@ def open_exported(
     if folder is None:
         known = ", ".join(bundled_models()) or "none"
         raise ArtefactError(
-            f"{target} is not an exported encoder: it has no {META}. "
-            f"Shipped are: {known}. Make one with medcoder export"
+            f"is not an exported encoder: it has no {META}",
+            where=target,
+            remedy=f"Bundled are: {known}. Make one with medcoder export",
         )
     encoder = load_exported(target, threads=threads)
     meta = json.loads((folder / META).read_bytes())

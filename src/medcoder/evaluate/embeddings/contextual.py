@@ -121,7 +121,11 @@ def load(
 ) -> ContextualEmbedding:
     """A folder or a name of the hub, on the GPU if there is one."""
     if pooling is not None and pooling not in get_args(Pooling):
-        raise UsageError(f"no pooling {pooling!r}: there are {', '.join(get_args(Pooling))}")
+        raise UsageError(
+            "no such pooling",
+            values=repr(pooling),
+            remedy=f"There are: {', '.join(get_args(Pooling))}",
+        )
     if threads is not None:
         torch.set_num_threads(threads)
     folder = _folder(target)
@@ -185,7 +189,7 @@ def _folder(target: str) -> Path:
     if folder.exists():
         return folder
     if not _HUB_NAME.fullmatch(target):
-        raise ArtefactError(f"there is no {folder}. Check the path")
+        raise ArtefactError("there is no such folder", where=folder, remedy="Check the path")
     # All of it comes as a folder, since the pooling is in files that only a folder shows.
     import huggingface_hub
 
@@ -199,7 +203,9 @@ def _folder(target: str) -> Path:
             huggingface_hub.snapshot_download(target, allow_patterns=["*.bin"])
     except (OSError, ValueError) as error:
         raise ArtefactError(
-            f"there is no folder {target}, and the hub gave none of that name: {error}. "
-            "Check the name and the connection, or download the model and name its folder"
+            "there is no such folder, and the hub gave none of that name",
+            where=target,
+            values=error,
+            remedy="Check the name and the connection, or download the model and name its folder",
         ) from error
     return downloaded

@@ -78,8 +78,9 @@ class Hold(Term):
         self._vectors = read_vectors(Path(vectors), rows)
         if self._vectors.shape[1] != encoder.width:
             raise UsageError(
-                f"{vectors} has vectors of width {self._vectors.shape[1]}, the model "
-                f"{encoder.width}"
+                "the vectors are not as wide as those of the model",
+                where=vectors,
+                values=f"width {self._vectors.shape[1]}, the model has {encoder.width}",
             )
 
     def draw(self, batch: Batch, rng: np.random.Generator) -> Drawn:

@@ -54,7 +54,9 @@ class Names(Term):
         given = read_vectors(Path(vectors), len(names.texts))
         if given.shape[1] != encoder.width:
             raise UsageError(
-                f"{vectors} has vectors of width {given.shape[1]}, the model {encoder.width}"
+                "the vectors are not as wide as those of the model",
+                where=vectors,
+                values=f"width {given.shape[1]}, the model has {encoder.width}",
             )
         owners = np.array(names.concepts, np.int64)
         order = np.argsort(owners, kind="stable")

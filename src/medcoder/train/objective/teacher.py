@@ -76,11 +76,12 @@ class Teacher:
             raise UsageError("a teacher has either vectors or a way to encode texts")
         if vectors is not None and len(vectors) != len(speaks):
             raise UsageError(
-                f"a teacher has {len(vectors):,} vectors for {len(speaks):,} terms: they were made "
-                "from another graph or other extra terms"
+                "a teacher needs a vector for each term",
+                values=f"{len(vectors):,} vectors for {len(speaks):,} terms",
+                remedy="They were made from another graph or other extra terms: make them again",
             )
         if vectors is not None and vectors.ndim != 2:
-            raise UsageError(f"a teacher has an array {vectors.shape}: expected (terms, width)")
+            raise UsageError("a teacher needs an array (terms, width)", values=str(vectors.shape))
         self.weight, self._speaks = weight, speaks
         self._vectors, self._encode, self._text = vectors, encode, text
 
@@ -123,14 +124,17 @@ def open_teacher(spec: str, kg: KG, extra: Extra) -> Teacher:
     listed = settings.pop("languages", None)
     if settings or not name or not 0 < weight < math.inf or listed == "":
         raise UsageError(
-            f"--teacher {spec}: write PATH,weight=20,languages=en+fr with a weight above 0"
+            "is not a teacher with a weight above 0",
+            where=f"--teacher {spec}",
+            remedy="Write PATH,weight=20,languages=en+fr",
         )
     languages = None if listed is None else [language_tag(tag) for tag in listed.split("+")]
     speaks = spoken(kg, extra, languages)
     if not speaks.any():
         raise UsageError(
-            f"--teacher {spec}: no term is of its languages. The graph has: "
-            f"{', '.join(kg.languages)}"
+            "no term is of its languages",
+            where=f"--teacher {spec}",
+            remedy=f"The graph has: {', '.join(kg.languages)}",
         )
     if name.endswith(".npy"):
         return Teacher(weight=weight, speaks=speaks, vectors=read_vectors(Path(name)))
@@ -151,6 +155,7 @@ def _encoder(name: str) -> Encode:
         return load_encoder(name).encode
     except ModuleNotFoundError as error:  # training alone does not need it
         raise MissingExtra(
-            f"--teacher {name} is an exported encoder, which needs {error.name}. Install it with: "
-            f"pip install {error.name}"
+            f"an exported encoder needs {error.name}",
+            where=f"--teacher {name}",
+            remedy=f"Install it with: pip install {error.name}",
         ) from error
