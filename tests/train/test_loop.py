@@ -437,9 +437,9 @@ def test_hard_negatives_that_nobody_could_draw(kg, tmp_path):
 
 
 def test_a_share_of_extra_terms_that_are_not_there(kg, tmp_path):
-    with pytest.raises(UsageError, match=r"sampler\.extra_share is 0\.5, but .* --extra"):
+    with pytest.raises(UsageError, match=r"sampler\.extra_share: .*: 0\.5\. .* --extra"):
         run(kg, tmp_path / "run", "sampler.pairs=6", "sampler.extra_share=0.5")
-    with pytest.raises(UsageError, match=r"sampler\.extra_anchored is 0\.5, but .* --extra"):
+    with pytest.raises(UsageError, match=r"sampler\.extra_anchored: .*: 0\.5\. .* --extra"):
         run(kg, tmp_path / "run", "sampler.pairs=6", "sampler.extra_anchored=0.5")
 
 
@@ -467,11 +467,11 @@ def test_teachers_are_followed(kg, tmp_path):
     ],
 )
 def test_a_teacher_that_makes_no_sense(options):
-    with pytest.raises(UsageError, match="a teacher has"):
+    with pytest.raises(UsageError, match="a teacher (has|needs)"):
         Teacher(weight=1.0, speaks=np.ones(3, bool), **options)
 
 
 def test_slots_that_processes_cannot_share(kg, tmp_path, monkeypatch):
     monkeypatch.setattr("medcoder.train.loop.join", lambda: (0, 3))
-    with pytest.raises(UsageError, match=r"3 processes .* sampler.k = 8 .* sampler.pairs = 0"):
+    with pytest.raises(UsageError, match="do not divide .*: 3 processes, k = 8, pairs = 0"):
         run(kg, tmp_path / "run")

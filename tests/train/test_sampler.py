@@ -401,7 +401,7 @@ def test_a_repeated_term_is_no_synonym_of_itself(kg):
     own = int(kg.terms.first[alone])
     # Its only term, said twice more, leaves it with one term.
     repeated = (np.full(2, alone), np.full(2, own))
-    with pytest.raises(UsageError, match="but 12 concepts"):
+    with pytest.raises(UsageError, match="pairs, 12 concepts"):
         TripletSampler(kg, k=0, m=2, pairs=13, languages=english, extra=repeated)
     heavy = (np.full(50, double), np.full(50, beside))
     sampler = TripletSampler(kg, k=0, m=2, pairs=12, languages=english, extra=heavy)
