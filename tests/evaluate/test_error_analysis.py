@@ -103,7 +103,7 @@ def test_the_sign_test_counts_all_outcomes():
 
 def test_predictions_of_other_data_cannot_be_compared(save):
     one = save("a", FIRST)
-    with pytest.raises(InputError, match="row 1: .*: 'other' of") as error:
+    with pytest.raises(InputError, match=r"row 1: .*: 'other' of") as error:
         difference(one, save("b", [made("other", "A")]))
     assert error.value.row == 1
     with pytest.raises(InputError, match=r"do not have as many queries: 3, 4"):

@@ -467,11 +467,11 @@ def test_teachers_are_followed(kg, tmp_path):
     ],
 )
 def test_a_teacher_that_makes_no_sense(options):
-    with pytest.raises(UsageError, match="a teacher (has|needs)"):
+    with pytest.raises(UsageError, match=r"a teacher (has|needs)"):
         Teacher(weight=1.0, speaks=np.ones(3, bool), **options)
 
 
 def test_slots_that_processes_cannot_share(kg, tmp_path, monkeypatch):
     monkeypatch.setattr("medcoder.train.loop.join", lambda: (0, 3))
-    with pytest.raises(UsageError, match="do not divide .*: 3 processes, k = 8, pairs = 0"):
+    with pytest.raises(UsageError, match=r"do not divide .*: 3 processes, k = 8, pairs = 0"):
         run(kg, tmp_path / "run")
