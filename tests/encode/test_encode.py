@@ -573,7 +573,7 @@ def test_a_shipped_model(mean, tmp_path, monkeypatch):
         ("{}/toy.kg", "is a knowledge graph, not an encoder"),
         ("no-such-model", "no-such-model: cannot be loaded as a model: .*Name a folder"),
         ("nobody/no-such-model", "cannot be loaded as a model: .*Name a folder"),
-        ("{}/bare", "bare cannot be loaded as a model: .*Name a folder"),
+        ("{}/bare", "bare: cannot be loaded as a model: .*Name a folder"),
     ],
 )
 def test_what_is_no_model(toy_path, tmp_path, monkeypatch, place, message):

@@ -167,7 +167,7 @@ def test_what_is_not_an_index_is_not_overwritten(many_kg, bag, index, tmp_path, 
     """And that is found out before the graph is embedded."""
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
-    with pytest.raises(ArtefactError, match="mine is not an index"):
+    with pytest.raises(ArtefactError, match="mine: it is not an index"):
         build(many_kg, bag, tmp_path / "mine", overwrite=True)
     with pytest.raises(ArtefactError, match="is a knowledge graph, not an index"):
         build(many_kg, bag, many_kg.path, overwrite=True)

@@ -159,4 +159,5 @@ def _check(file: Path, *, overwrite: bool) -> None:
     if file.suffix.lower() not in _WRITERS:
         raise UsageError(f"{file}: name a file that ends in {' or '.join(_WRITERS)}")
     if file.exists() and not overwrite:
-        raise UsageError(f"{file} exists. Choose another place, or allow it to be overwritten")
+        remedy = "Choose another place, or allow it to be overwritten"
+        raise UsageError("it exists", where=file, remedy=remedy)
