@@ -248,7 +248,7 @@ def test_projects_are_listed_while_others_are_cancelled(many_index, tmp_path):
 
         with ThreadPoolExecutor(5) as pool:
             listers = [pool.submit(listing) for _ in range(3)]
-            cancels = [pool.submit(cancelling, 15) for _ in range(2)]
+            cancels = [pool.submit(cancelling, 5) for _ in range(2)]
             for one in cancels:
                 one.result()
             over.set()

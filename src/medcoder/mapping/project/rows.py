@@ -273,8 +273,8 @@ class Adder:
                 raise ValueError
         except (ValueError, OverflowError) as error:
             raise InputError(
-                "a count is not a whole number",
-                file=self._file, where=f"data row {number:,}", values=repr(text),
+                f"the count of data row {number:,} is not a whole number",
+                file=self._file, values=repr(text),
                 remedy="Counts must be whole numbers, or empty for 1",
             ) from error  # fmt: skip
         return int(count)

@@ -15,7 +15,7 @@ from support.served import made, map_it, running, until
 IN_WORDS = (
     "/v1/uploads", "/v1/concept-tables", "/v1/map", "/v1/projects/{project}/terms/{key}/decision",
 )  # fmt: skip
-EXAMPLES = 8  # of each operation and kind
+EXAMPLES = 5  # of each operation and kind
 TRIED = settings(
     max_examples=EXAMPLES, derandomize=True, deadline=None, database=None,
     phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck),

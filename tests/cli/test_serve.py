@@ -1,4 +1,4 @@
-"""kill -9 of the server under load: the project is whole and has every acknowledged decision."""
+"""`medcoder serve`: after a kill -9 under load, the project has every acknowledged decision."""
 
 import os
 import signal
