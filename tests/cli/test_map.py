@@ -104,7 +104,7 @@ def test_a_concept_that_is_no_candidate_is_looked_up(made, index):
     assert (said["name"], said["codes"]) == ("心臓", [["MSH", "904"]])
     result = medcoder("map", "decide", made, "zzz qqq", "C0", "--who", "ann", "--index", index)
     assert result.exit_code == 4
-    assert "C0 is no candidate and not in the graph" in result.stderr
+    assert "no candidate and not in the graph: C0" in result.stderr
     result = medcoder("map", "decide", made, "zzz qqq")
     assert (result.exit_code, "either the id of a concept" in result.stderr) == (2, True)
 
@@ -215,7 +215,7 @@ def test_old_results_are_told_and_written_again(made):
 def test_mistakes(ward, index, tmp_path):
     for words, code, message in (
         ([ward, "--column", "txt"], 3, "no such column: txt; there are: "),
-        ([ward, "--column", "text", "--context", "kind"], 2, "write COL=ROLE"),
+        ([ward, "--column", "text", "--context", "kind"], 2, "not COL=ROLE: 'kind'"),
         ([ward, "--column", "text", "--context", "kind=unit"], 2, "A column can be type"),
         ([ward, "--column", "text", "--vocabularies", "X"], 2, "no vocabulary 'X'"),
         ([tmp_path / "no.csv", "--column", "text"], 3, "does not exist"),

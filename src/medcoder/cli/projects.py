@@ -91,9 +91,10 @@ class _FormatCommand(TyperCommand):
 
             self._of_formats = _parameters(all_options(self.direction))
             self._params += self._of_formats
+            *names, last = format_names(self.direction)
             for parameter in self._params:
                 if parameter.name == "format":
-                    parameter.help = f"{', '.join(format_names(self.direction))}."
+                    parameter.help = f"{', '.join(names)} or {last}."
         return self._params
 
     @params.setter
