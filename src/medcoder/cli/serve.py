@@ -64,8 +64,9 @@ def serve(
     token = _token(token_file)
     if host not in _LOOPBACK and token is None:
         raise UsageError(
-            f"--host {host} can be reached by others: give a token with --token-file, or in the "
-            f"environment as {TOKEN}"
+            "this address can be reached by others",
+            where=f"--host {host}",
+            remedy=f"Give a token with --token-file, or in the environment as {TOKEN}",
         )
     projects = _named([user_path(one) for one in project or []])
     with contextlib.ExitStack() as stack:
@@ -117,8 +118,8 @@ def _server(app: Any, host: str, port: int) -> Any:
         import uvicorn
     except ModuleNotFoundError as error:
         raise MissingExtra(
-            "serving needs uvicorn, which is not installed. "
-            "Install it with: pip install 'medcoder[serve]'"
+            "serving needs uvicorn, which is not installed",
+            remedy="Install it with: pip install 'medcoder[serve]'",
         ) from error
     config = uvicorn.Config(
         app, host=host, port=port, log_level="warning", access_log=False, server_header=False,

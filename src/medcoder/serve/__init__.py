@@ -36,8 +36,8 @@ def make_app(
         if (error.name or "").startswith("medcoder"):
             raise
         raise MissingExtra(
-            f"serving needs {error.name}, which is not installed. "
-            "Install it with: pip install 'medcoder[serve]'"
+            f"serving needs {error.name}, which is not installed",
+            remedy="Install it with: pip install 'medcoder[serve]'",
         ) from error
     return build(normalizer, Path(folder), dict(projects or {}), settings)
 

@@ -30,6 +30,7 @@ class Settings:
     def __post_init__(self) -> None:
         if self.token is not None and len(self.token) < SHORTEST_TOKEN:
             raise UsageError(
-                f"the token has {len(self.token)} characters: take at least {SHORTEST_TOKEN}, as "
-                "`openssl rand -hex 24` gives them"
+                "the token is too short",
+                values=f"{len(self.token)} characters",
+                remedy=f"Take at least {SHORTEST_TOKEN}, as `openssl rand -hex 24` gives them",
             )
