@@ -321,16 +321,16 @@ def test_a_meta_that_is_none(tmp_path, text, words):
 def test_a_missing_file(tmp_path):
     path = make(tmp_path / "it")
     (path / "deep" / "er" / "b.txt").unlink()
-    with pytest.raises(ArtefactError, match=r"b\.txt: it is missing: the box is damaged"):
+    with pytest.raises(ArtefactError, match=r"b\.txt: the box is damaged: it is missing"):
         open_artefact(path, kind=KIND, version=1)
-    with pytest.raises(ArtefactError, match=r"b\.txt: it is missing"):
+    with pytest.raises(ArtefactError, match=r"b\.txt: the box is damaged: it is missing"):
         verify(path, kind=KIND)
 
 
 def test_a_changed_size(tmp_path):
     path = make(tmp_path / "it")
     (path / "a.txt").write_text("hell")
-    with pytest.raises(ArtefactError, match=r"a\.txt: it has 4 bytes, not 5: the box is damaged"):
+    with pytest.raises(ArtefactError, match=r"a\.txt: the box is damaged: it has 4 bytes, not 5"):
         open_artefact(path, kind=KIND, version=1)
 
 

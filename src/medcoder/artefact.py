@@ -97,8 +97,9 @@ def open_artefact(path: Path, *, kind: str, version: int) -> dict[str, Any]:
     meta = read_meta(path, kind=kind)
     if meta.get("version") != version:
         raise ArtefactError(
-            f"it has format {meta.get('version')}, this medcoder reads format {version}",
+            "its format is of another version",
             where=path,
+            values=f"it has format {meta.get('version')}, this medcoder reads format {version}",
             remedy="Build it again, or use the medcoder that made it "
             f"({meta.get('made_by', 'unknown')})",
         )
@@ -120,8 +121,13 @@ def read_meta(path: Path, *, kind: str) -> dict[str, Any]:
         ) from error
     if not isinstance(meta, dict) or meta.get("kind") != kind or "files" not in meta:
         found = meta.get("kind") if isinstance(meta, dict) else None
-        what = _a(found) if found else "a directory of something else"
-        raise ArtefactError(f"it is {what}, not {_a(kind)}", where=path)
+        other = _a(found) if found else "a directory of something else"
+        raise ArtefactError(
+            f"it is not {_a(kind)}",
+            where=path,
+            values=other,
+            message=f"{path}: it is {other}, not {_a(kind)}",
+        )
     return meta
 
 
@@ -155,10 +161,11 @@ def _check_sizes(path: Path, meta: Mapping[str, Any]) -> None:
         file = Path(path) / name
         size = file.stat().st_size if file.exists() else -1
         if size != entry["size"]:
-            found = "is missing" if size < 0 else f"has {size:,} bytes, not {entry['size']:,}"
+            has = "it is missing" if size < 0 else f"it has {size:,} bytes, not {entry['size']:,}"
             raise ArtefactError(
-                f"it {found}: the {meta['kind']} is damaged",
+                f"the {meta['kind']} is damaged",
                 where=file,
+                values=has,
                 remedy="Copy or build it again",
             )
 

@@ -57,7 +57,12 @@ def all_options(table: Registry) -> dict[str, Option]:
 def check_options(values: Mapping[str, Any], known: Mapping[str, Option]) -> None:
     for name, value in values.items():
         if name not in known:
-            raise UnknownName(f"{name} is no option here. There are: {', '.join(known) or 'none'}")
+            raise UnknownName(
+                "no such option here",
+                values=name,
+                remedy=f"There are: {', '.join(known) or 'none'}",
+                message=f"{name} is no option here. There are: {', '.join(known) or 'none'}",
+            )
         expect(name, value, known[name].hint)
         _in_range(name, value, known[name].hint, known[name].default)
 
@@ -88,13 +93,24 @@ def expect(key: str, value: object, hint: Any, *, origin: str = "") -> None:
         types, words = _TYPES.get(hint, ((object,), ""))
         good = type(value) in types or object in types
     if not good:
-        raise UsageError(f"{origin}{key} is {value!r}: expected {words}")
+        raise UsageError(
+            f"expected {words}",
+            where=f"{origin}{key}",
+            values=repr(value),
+            message=f"{origin}{key} is {value!r}: expected {words}",
+        )
     for table in notes:
         if isinstance(table, Registry) and value not in table:
             try:
                 table.load(str(value))
             except UnknownName as error:
-                raise UnknownName(f"{origin}{key}: {error}") from error
+                raise UnknownName(
+                    error.what,
+                    where=f"{origin}{key}",
+                    values=error.values,
+                    remedy=error.remedy,
+                    message=f"{origin}{key}: {error}",
+                ) from error
 
 
 _TYPES: dict[Any, tuple[tuple[type, ...], str]] = {
@@ -116,4 +132,9 @@ def _in_range(name: str, value: Any, hint: Any, default: Any) -> None:
         rule = f"{note} and finite"
     if not good:
         usual = "" if default is None else f". The default is {default}"
-        raise UsageError(f"{name} is {value}: it must be {rule}{usual}")
+        raise UsageError(
+            f"it must be {rule}{usual}",
+            where=name,
+            values=value,
+            message=f"{name} is {value}: it must be {rule}{usual}",
+        )

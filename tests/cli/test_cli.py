@@ -201,7 +201,9 @@ def test_show_limits_the_relations_of_each_direction(graph):
 def test_show_unknown(graph, concept):
     result = medcoder("kg", "show", concept, "--kg", graph)
     assert (result.exit_code, result.stdout) == (4, "")
-    assert result.stderr == f"error: no concept {concept!r} in {graph}. Look it up with `kg find`\n"
+    assert result.stderr == (
+        f"error: {graph}: no such concept: {concept!r}. Look it up with `kg find`\n"
+    )
 
 
 # Odd names

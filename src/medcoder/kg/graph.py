@@ -206,7 +206,12 @@ class KG:
         """The concept's number; an id that was merged into another leads to that one."""
         number = self._number(concept)
         if number is None:
-            raise NotFound(f"no concept {concept!r} in {self.path}. Look it up with `kg find`")
+            raise NotFound(
+                "no such concept",
+                where=self.path,
+                values=repr(concept),
+                remedy="Look it up with `kg find`",
+            )
         return number
 
     def indices(self, concepts: Sequence[str]) -> npt.NDArray[np.int64]:
@@ -286,7 +291,7 @@ class KG:
         try:
             return self._relation_numbers[label]
         except KeyError:
-            raise NotFound(f"no relation {label!r} in {self.path}") from None
+            raise NotFound("no such relation", where=self.path, values=repr(label)) from None
 
     def _relation_numbers_of(self, labels: Ids) -> Array:
         array = np.asarray(labels)
@@ -306,5 +311,7 @@ def _checked(numbers: Array, count: int, what: str) -> Array:
     """The numbers as they are: one out of range would pass for part of another edge."""
     if numbers.size and (numbers.min() < 0 or numbers.max() >= count):
         wrong = min(numbers.min(), 0) or numbers.max()
-        raise NotFound(f"no {what} has the number {wrong}: there are {count:,}, from 0 on")
+        raise NotFound(
+            f"no {what} has this number", values=f"{wrong}; there are {count:,}, from 0 on"
+        )
     return numbers

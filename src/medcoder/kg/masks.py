@@ -87,4 +87,9 @@ def _unknown(noun: str, name: str, known: Iterable[str]) -> UnknownName:
     names = sorted(set(known))
     near = get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"There are: {', '.join(names[:30])}"
-    return UnknownName(f"no {noun} {name!r} in this graph: {hint}")
+    return UnknownName(
+        f"this graph has no such {noun}",
+        values=repr(name),
+        remedy=hint,
+        message=f"no {noun} {name!r} in this graph: {hint}",
+    )

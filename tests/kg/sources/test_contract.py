@@ -114,12 +114,12 @@ def test_languages_can_be_left_out(spec):
 
 def test_a_path_that_leads_nowhere(name, tmp_path):
     if name in EMBEDDED:
-        with pytest.raises(UsageError, match=f"the source '{name}' is embedded and takes no path"):
+        with pytest.raises(UsageError, match=f"{name}: an embedded source takes no path"):
             open_source(f"{name}={tmp_path}")
         return
     with pytest.raises(InputError):
         read(open_source(f"{name}={tmp_path / 'nowhere'}"))
-    with pytest.raises(UsageError, match=f"the source '{name}' needs a path: {name}=PATH"):
+    with pytest.raises(UsageError, match=f"{name}: this source needs a path. Write {name}=PATH"):
         open_source(name)
     with pytest.raises(UsageError, match="needs a path"):
         open_source(f"{name}=")

@@ -263,13 +263,25 @@ def test_commas_instead_of_tabs(tmp_path):
 @pytest.mark.parametrize(
     ("name", "row", "what"),
     [
-        ("CONCEPT", concept("C12", "x", "y"), "concept_id is 'C12', not an id"),
-        ("CONCEPT", concept("", "x", "y"), "concept_id is '', not an id"),
-        ("CONCEPT", concept(" 1", "x", "y"), "concept_id is ' 1', not an id"),
-        ("CONCEPT", concept("-1", "x", "y"), "concept_id is '-1', not an id"),
-        ("CONCEPT_SYNONYM", synonym("1.0", "x"), "concept_id is '1.0', not an id"),
-        ("CONCEPT_RELATIONSHIP", relationship("1", "Is a", "?"), "concept_id_2 is '\\?'"),
-        ("CONCEPT_RELATIONSHIP", relationship("one", "Is a", "1"), "concept_id_1 is 'one'"),
+        ("CONCEPT", concept("C12", "x", "y"), "concept_id is not an id .*: 'C12'"),
+        ("CONCEPT", concept("", "x", "y"), "concept_id is not an id .*: ''"),
+        ("CONCEPT", concept(" 1", "x", "y"), "concept_id is not an id .*: ' 1'"),
+        ("CONCEPT", concept("-1", "x", "y"), "concept_id is not an id .*: '-1'"),
+        (
+            "CONCEPT_SYNONYM",
+            synonym("1.0", "x"),
+            "concept_id is not an id .*: '1.0'",
+        ),
+        (
+            "CONCEPT_RELATIONSHIP",
+            relationship("1", "Is a", "?"),
+            "concept_id_2 is not an id .*: '\\?'",
+        ),
+        (
+            "CONCEPT_RELATIONSHIP",
+            relationship("one", "Is a", "1"),
+            "concept_id_1 is not an id .*: 'one'",
+        ),
         ("CONCEPT", concept("1", "one\ttab more", "y"), "11 fields where 10 were expected"),
         ("CONCEPT_SYNONYM", "1\tcut off", "2 fields where 3 were expected"),
         ("CONCEPT_RELATIONSHIP", "", "an empty row"),
@@ -316,6 +328,6 @@ def test_blocks_give_the_same_as_one(tmp_path, monkeypatch):
         part: sorted(rows) for part, rows in whole.items()
     }
     write(tmp_path, "CONCEPT_SYNONYM", [*SYNONYMS, synonym("x", "y")])
-    with pytest.raises(InputError, match="concept_id is 'x'") as caught:
+    with pytest.raises(InputError, match=r"concept_id is not an id .*: 'x'") as caught:
         read(tmp_path)
     assert caught.value.row == len(SYNONYMS) + 2

@@ -177,7 +177,7 @@ def test_no_rows(tmp_path, name):
 def test_missing_column(tmp_path, name):
     path = write_table(tmp_path / name, {"concept": ["C1"], "wording": ["a"]})
     error = error_of(path)
-    assert error.what == "no column for term; there are: concept, wording"
+    assert "no column for term: there are concept, wording" in str(error)
     assert error.remedy == "Name it: --column term=NAME"
     assert terms_of(path, columns=(("term", "Wording"),)) == ["a"]
 
@@ -344,7 +344,7 @@ def test_parquet_types(tmp_path):
 def test_parquet_ids_that_are_not_text(tmp_path, ids):
     pq.write_table(pa.table({"concept": ids, "term": ["a"]}), tmp_path / "terms.parquet")
     error = error_of(tmp_path / "terms.parquet")
-    assert "column 'concept' is of type" in error.what
+    assert str(error.values).startswith("'concept' is of type")
     assert "as text" in error.remedy
 
 
@@ -379,7 +379,7 @@ def test_damaged_parquet(tmp_path, damage):
     path.write_bytes(data)
     error = error_of(path)
     assert error.what.startswith("cannot be read as Parquet")
-    assert "\n" not in error.what
+    assert "\n" not in str(error)
 
 
 # Columns.
@@ -417,9 +417,9 @@ def test_named_columns_win(tmp_path):
 def test_named_columns_must_be_there(tmp_path):
     path = write(tmp_path / "terms.csv", "concept,term\nC,t\n")
     error = error_of(path, columns=(("term", "nmae"),))
-    assert "no column 'nmae' for term" in error.what
-    assert "terms.csv has concept, term" in error.what
-    assert "no file has a use for it" in error_of(path, columns=(("head", "h"),)).what
+    assert error.what == "no such column for term"
+    assert error.values == "'nmae'; terms.csv has concept, term"
+    assert "no file has a use for it" in error_of(path, columns=(("head", "h"),)).values
     with pytest.raises(UnknownName, match="did you mean 'term'"):
         TableSource(path, ReadOptions(columns=(("trem", "term"),)))
 
@@ -438,7 +438,7 @@ def test_two_columns_of_one_name(tmp_path, header, suffix):
     if suffix == "tsv":
         text = text.replace(",", "\t")
     path = write(tmp_path / f"terms.{suffix}", text)
-    assert error_of(path).what.startswith("two columns are called")
+    assert error_of(path).what == "two columns have the same name"
 
 
 @pytest.mark.parametrize(
@@ -525,13 +525,13 @@ def test_xrefs_in_two_columns(tmp_path):
     assert rows["xrefs"] == [("C1", "UMLS", "C0001", "xref")]
     assert tally["xrefs.csv"].left_out == {"no vocabulary": 2}
     write(path, "concept,code\nC1,x\n")
-    assert error_of(tmp_path).what == "no column for xref; there are: concept, code"
+    assert "no column for xref: there are concept, code" in str(error_of(tmp_path))
 
 
 def test_relations_that_are_incomplete(tmp_path):
     write(tmp_path / "terms.csv", "concept,term\nC1,a\n")
     path = write(tmp_path / "relations.csv", "head,tail\nC1,C1\n")
-    assert error_of(tmp_path).what == "no column for relation; there are: head, tail"
+    assert "no column for relation: there are head, tail" in str(error_of(tmp_path))
     for cells, what in [(",is_a,C1", "head"), ("C1,,C1", "relation"), ("C1,is_a,", "tail")]:
         write(path, f"head,relation,tail\nC1,is_a,C1\n{cells}\n")
         error = error_of(tmp_path)
@@ -551,22 +551,22 @@ def test_swapped_files(tmp_path):
     write(tmp_path / "terms.csv", "head,relation,tail\nC1,is_a,C2\n")
     write(tmp_path / "relations.csv", "concept,term\nC1,a\n")
     error = error_of(tmp_path)
-    assert error.what == "no column for concept and term; there are: head, relation, tail"
+    assert "no column for concept and term: there are head, relation, tail" in str(error)
 
 
 @pytest.mark.parametrize(
     ("names", "what"),
     [
-        (["terms.csv", "terms.csv.gz"], "terms.csv and terms.csv.gz both look like"),
-        (["a_terms.csv", "b_terms.tsv"], "a_terms.csv and b_terms.tsv both look like"),
-        (["terms.csv", "edges.csv", "relations.csv"], "edges.csv and relations.csv both"),
+        (["terms.csv", "terms.csv.gz"], "terms.csv and terms.csv.gz"),
+        (["a_terms.csv", "b_terms.tsv"], "a_terms.csv and b_terms.tsv"),
+        (["terms.csv", "edges.csv", "relations.csv"], "edges.csv and relations.csv"),
         (["relations.csv"], "no file of terms here"),
     ],
 )
 def test_roles_must_be_clear(tmp_path, names, what):
     for file in names:
         write(tmp_path / file, "concept,term\nC1,a\n")
-    assert error_of(tmp_path).what.startswith(what)
+    assert what in str(error_of(tmp_path))
 
 
 def test_files_that_are_not_there_or_no_tables(tmp_path):

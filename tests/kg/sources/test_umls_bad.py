@@ -190,28 +190,29 @@ def test_no_folder(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "place", "old", "new", "what"),
+    ("name", "row", "old", "new", "column", "values"),
     [
-        (CONSO, 1, "C1|", "heart|", "CUI is 'heart'"),
-        (CONSO, 20, "C20|", "|", "CUI is ''"),
-        (REL, 1, "|C2|", "||", "CUI2 is ''"),
-        (REL, 13, "C13|", "|", "CUI1 is ''"),
-        (STY, 13, "C13|", "|", "CUI is ''"),
+        (CONSO, 1, "C1|", "heart|", "CUI", "'heart'"),
+        (CONSO, 20, "C20|", "|", "CUI", "''"),
+        (REL, 1, "|C2|", "||", "CUI2", "''"),
+        (REL, 13, "C13|", "|", "CUI1", "''"),
+        (STY, 13, "C13|", "|", "CUI", "''"),
     ],
 )
-def test_ids_that_are_none(tmp_path, name, place, old, new, what, block):
+def test_ids_that_are_none(tmp_path, name, row, old, new, column, values, block):
     release(tmp_path)
-    path = change(tmp_path, name, place, FILES[name][place - 1].replace(old, new, 1))
+    path = change(tmp_path, name, row, FILES[name][row - 1].replace(old, new, 1))
     error = error_of(tmp_path)
-    assert error.what == f"{what}, not a concept id such as C0002502"
-    assert (error.file, error.row) == (str(path), place)
+    assert error.what == f"{column} is not a concept id such as C0002502"
+    assert error.values == values
+    assert (error.file, error.row) == (str(path), row)
 
 
 def test_a_rank_that_is_no_number(tmp_path):
     release(tmp_path)
     path = write(tmp_path / "MRRANK.RRF", [rank(1, "A", "B"), "x|A|B|N|"])
     error = error_of(tmp_path)
-    assert error.what.startswith("RANK is 'x', not a number")
+    assert (error.what, error.values) == ("RANK is not a number from 0 to 99,999", "'x'")
     assert (error.file, error.row) == (str(path), 2)
 
 

@@ -36,9 +36,11 @@ def build_kg(
     memory: bytes that buffers may take. On top come about 60 bytes per concept.
     """
     if not sources:
-        raise UsageError("no source to build from: name at least one, such as umls=PATH")
+        raise UsageError("no source to build from", remedy="Name at least one, such as umls=PATH")
     if memory < LEAST_MEMORY:
-        raise UsageError(f"memory of {memory:,} bytes is too little: allow 64 MB or more")
+        raise UsageError(
+            "too little memory", values=f"{memory:,} bytes", remedy="Allow 64 MB or more"
+        )
     with create(Path(out), kind=KIND, version=VERSION, overwrite=overwrite) as draft:
         build = Build(draft.path, draft.scratch, memory, progress or silent)
         build.read_concepts(sources)

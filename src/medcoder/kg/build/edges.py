@@ -70,7 +70,7 @@ def relation_bits(bits: int) -> int:
     """Bits of a key left for the relation when a concept's number takes `bits`."""
     left = min(16, 64 - 2 * bits)
     if left < 8:
-        raise MedcoderError(f"too many concepts: {1 << (bits - 1):,} or more")
+        raise MedcoderError("too many concepts", values=f"{1 << (bits - 1):,} or more")
     return left
 
 
@@ -99,7 +99,7 @@ def write_edges(
         count.kept += file.length
         count.drop("duplicate", given - file.length)
     if count.kept >= 1 << 32:
-        raise MedcoderError(f"{count.kept:,} edges: the format holds fewer than 2^32")
+        raise MedcoderError("the format holds fewer than 2^32 edges", values=f"{count.kept:,}")
     by_tail = np.zeros(concepts, np.int64)
     with ArrayWriter(folder, "edge.in", "uint32") as file:
         for block in reverse.ascending():

@@ -151,7 +151,8 @@ class Names:
             if number >= self._limit:
                 raise InputError(
                     f"more than {self._limit:,} {self._what}, which is all that a graph can hold",
-                    remedy=f"Check which column holds them: the last is {label[:100]!r}",
+                    values=f"the last is {label[:100]!r}",
+                    remedy="Check which column holds them",
                 )
         return number
 

@@ -55,7 +55,8 @@ class Build:
         if not self.spills["terms"].rows:
             raise InputError(
                 "no terms were left to build a graph from",
-                remedy=f"Loosen the filters. What was read: {_counts(self.tally)}",
+                values=f"read were {_counts(self.tally)}",
+                remedy="Loosen the filters",
             )
 
     def _park(self, part: Part, table: pa.Table, ordinal: int) -> None:

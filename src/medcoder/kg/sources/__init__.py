@@ -30,11 +30,11 @@ def open_source(spec: str, options: ReadOptions | None = None) -> Source:
     make = SOURCES.load(name)
     if name in EMBEDDED:
         if equals:
-            raise UsageError(f"the source {name!r} is embedded and takes no path: write {name}")
+            raise UsageError("an embedded source takes no path", where=name, remedy=f"Write {name}")
         source: Source = make(options or ReadOptions())
         return source
     if not path:
-        raise UsageError(f"the source {name!r} needs a path: {name}=PATH")
+        raise UsageError("this source needs a path", where=name, remedy=f"Write {name}=PATH")
     source = make(_found(path), options or ReadOptions())
     return source
 
@@ -45,16 +45,20 @@ def _found(text: str) -> Path:
         text.encode()  # its name may go into the report
         path = Path(text).expanduser()
     except UnicodeEncodeError as error:
-        raise UsageError(f"the path {text!r} is not UTF-8: rename it") from error
+        raise UsageError("the path is not UTF-8", values=repr(text), remedy="Rename it") from error
     except RuntimeError as error:
-        raise UsageError(f"{text}: there is no such home directory") from error
+        raise UsageError("there is no such home directory", where=text) from error
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError("does not exist", file=path, remedy="Check the path") from error
     except OSError as error:
-        what = f"cannot be read: {error.strerror or error}"
-        raise InputError(what, file=path, remedy="Check the path, and who may read it") from error
+        raise InputError(
+            "cannot be read",
+            file=path,
+            values=error.strerror or error,
+            remedy="Check the path, and who may read it",
+        ) from error
     return path
 
 

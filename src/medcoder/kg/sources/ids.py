@@ -27,7 +27,8 @@ def read_ids(file: Unquoted, keep: Sequence[str], ids: Sequence[str]) -> Iterato
             if not good.all():
                 position = good.index_of(False) or 0
                 raise InputError(
-                    f"{name} is {frame[name][position][:40]!r}, not an id of 1 to 18 digits",
+                    f"{name} is not an id of 1 to 18 digits",
+                    values=repr(frame[name][position][:40]),
                     file=file.path,
                     row=before + position + 1,
                     remedy="Check that this is the file that its name says, and that it is intact",

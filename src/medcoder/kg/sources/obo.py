@@ -98,7 +98,8 @@ class OboSource:
             other = ontologies.setdefault(header.ontology or str(file.path), file.path)
             if other != file.path:
                 raise InputError(
-                    f"the ontology {header.ontology!r} is in {other.name} too",
+                    "its ontology is in another file too",
+                    values=f"{header.ontology!r} in {other.name}",
                     file=file.path,
                     remedy="Leave one release of each ontology in the folder",
                 )
@@ -228,7 +229,8 @@ def read_concepts(file: OboFile, header: Header, count: Count) -> Iterator[OboCo
         concept = _concept(frame, header)
         if concept.id in seen:
             raise InputError(
-                f"a second [Term] with the id {concept.id}",
+                "a second [Term] with the same id",
+                values=concept.id,
                 file=file.path,
                 row=file.line_of_id(str(frame.id), 2),
                 remedy="Rename or remove one of the two",

@@ -123,7 +123,8 @@ def _parse(stream: _Stream) -> Generator[Any]:
         if stream.error is not None:
             raise stream.error from error
         raise InputError(
-            f"not OBO syntax: {error.msg}, found {(error.text or '').strip()[:100]!r}",
+            "not OBO syntax",
+            values=f"{error.msg}, found {(error.text or '').strip()[:100]!r}",
             file=stream.path,
             row=error.lineno,
             remedy="Correct the line, or convert the file with ROBOT (robot convert)",
@@ -131,7 +132,7 @@ def _parse(stream: _Stream) -> Generator[Any]:
     except (OSError, TypeError, ValueError) as error:
         if stream.error is not None:
             raise stream.error from error
-        raise InputError(f"cannot be read: {error}", file=stream.path) from error
+        raise InputError("cannot be read", values=error, file=stream.path) from error
     if stream.error is not None:
         raise stream.error
 

@@ -106,8 +106,9 @@ def _data(package: str, pattern: str) -> Path:
         for path in sorted(Path(folder, "data").glob(pattern)):
             return path
     raise MissingExtra(
-        f"the embedded terminology needs {pattern} of the package {package}, which is not there. "
-        "Reinstall medcoder with its dependencies: pip install --force-reinstall medcoder"
+        "a file that the embedded terminology needs is not there",
+        values=f"{pattern} of the package {package}",
+        remedy="Reinstall medcoder with its dependencies: pip install --force-reinstall medcoder",
     )
 
 
@@ -226,7 +227,7 @@ def _chapter_nodes(file: IO[bytes], path: Path) -> Iterator[ET.Element]:
                 yield node
     except ET.ParseError as error:
         raise InputError(
-            f"not well-formed XML: {error}", file=path, remedy="Reinstall simple-icd-10-cm"
+            "not well-formed XML", file=path, values=error, remedy="Reinstall simple-icd-10-cm"
         ) from error
 
 

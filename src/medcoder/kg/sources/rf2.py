@@ -273,9 +273,9 @@ def _find(folder: Path) -> dict[str, list[tuple[str, Path]]]:
         _, earlier = found.setdefault(key, (match["date"] or "", path))
         if path not in (earlier, earlier.with_name(f"{earlier.name}.gz")):
             raise InputError(
-                f"two releases of one file: {earlier.relative_to(folder)} and "
-                f"{path.relative_to(folder)}",
+                "two releases of one file",
                 file=folder,
+                values=f"{earlier.relative_to(folder)} and {path.relative_to(folder)}",
                 remedy="Point at the folder of one release",
             )
     kinds: dict[str, list[tuple[str, Path]]] = {kind: [] for kind in COLUMNS}

@@ -10,14 +10,14 @@ ours, then the others below in their order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
 
-from medcoder.errors import InputError, UnknownName
+from medcoder.errors import InputError
 from medcoder.kg.sources.ids import Rules, language_rule, leave_out
+from medcoder.registry import unknown
 from medcoder.tables.frames import SUFFIXES, open_frames, split_name
 from medcoder.text import language_tag
 from medcoder.types import CONCEPT_FLAGS, SCHEMAS, Part, ReadOptions, Tally, Vocabulary
@@ -287,9 +287,7 @@ def find_tables(path: Path, columns: tuple[tuple[str, str], ...]) -> dict[str, T
     ours = sorted({name for fields in FIELDS.values() for name in fields})
     for name, _ in columns:
         if name not in ours:
-            near = get_close_matches(name, ours, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else "."
-            raise UnknownName(f"no column is called {name!r}{hint} There are: {', '.join(ours)}")
+            raise unknown("column", name, ours)
     files = _files(path) if path.is_dir() else {"terms": path}
     tables = {role: Table(file, role, dict(columns)) for role, file in files.items()}
     for name, theirs in columns:
@@ -301,8 +299,9 @@ def find_tables(path: Path, columns: tuple[tuple[str, str], ...]) -> dict[str, T
                 if name in FIELDS[table.role]
             )
             raise InputError(
-                f"no column {theirs!r} for {name}; {there or 'no file has a use for it'}",
+                f"no such column for {name}",
                 file=path,
+                values=f"{theirs!r}; {there or 'no file has a use for it'}",
                 remedy=f"Name one of them: --column {name}=NAME",
             )
     return tables
@@ -322,8 +321,9 @@ def _files(folder: Path) -> dict[str, Path]:
                 continue
             if role in files:
                 raise InputError(
-                    f"{files[role].name} and {path.name} both look like the file of {role}",
+                    f"two files look like the file of {role}",
                     file=folder,
+                    values=f"{files[role].name} and {path.name}",
                     remedy="Move one of them elsewhere",
                 )
             files[role] = path
@@ -344,8 +344,9 @@ def _fields(
     for name in columns:
         if _key(name) in known:
             raise InputError(
-                f"two columns are called {known[_key(name)]!r} and {name!r}",
+                "two columns have the same name",
                 file=path,
+                values=f"{known[_key(name)]!r} and {name!r}",
                 remedy="Rename one of them",
             )
         known[_key(name)] = name
@@ -360,8 +361,9 @@ def _fields(
         missing.append("xref")
     if missing:
         raise InputError(
-            f"no column for {' and '.join(missing)}; there are: {_listed(columns)}",
+            f"no column for {' and '.join(missing)}",
             file=path,
+            values=f"there are {_listed(columns)}",
             remedy=f"Name it: --column {missing[0]}=NAME",
         )
     return fields

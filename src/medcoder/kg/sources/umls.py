@@ -111,7 +111,8 @@ class UmlsSource:
         if not good.all():
             position = good.index_of(False) or 0
             raise InputError(
-                f"RANK is {frame['RANK'][position]!r}, not a number from 0 to {LARGEST_RANK:,}",
+                f"RANK is not a number from 0 to {LARGEST_RANK:,}",
+                values=repr(frame["RANK"][position]),
                 file=self._rank.path,
                 row=position + 1,
                 remedy="Check that this is the file that its name says, and that it is intact",
@@ -189,7 +190,8 @@ def _check_ids(file: Unquoted, frame: pl.DataFrame, columns: list[str]) -> None:
         if not good.all():
             position = good.index_of(False) or 0
             raise InputError(
-                f"{column} is {ids[position][:40]!r}, not a concept id such as C0002502",
+                f"{column} is not a concept id such as C0002502",
+                values=repr(ids[position][:40]),
                 file=file.path,
                 row=file.before + position + 1,
                 remedy="Check that this is the file that its name says, and that it is intact",
