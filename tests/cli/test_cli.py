@@ -377,7 +377,11 @@ def _flip(file):
     ("name", "harm", "message"),
     [
         ("term.data", _cut, "the knowledge graph is damaged"),
-        ("edge.uint64", lambda file: file.unlink(), "is missing: the knowledge graph is damaged"),
+        (
+            "edge.uint64",
+            lambda file: file.unlink(),
+            "the knowledge graph is damaged: it is missing",
+        ),
         ("names.json", _flip, "was changed or damaged"),
         ("stats.json", _flip, "was changed or damaged"),
         ("term.data", _flip, "was changed or damaged"),
