@@ -95,7 +95,7 @@ def test_no_term_crosses_a_window(lengths):
         owners[start : start + length] = [term] * length
         places[start : start + length] = range(length)
     assert packed.owners.tolist() == owners
-    assert packed.places.tolist() == places
+    assert packed.positions.tolist() == places
 
 
 def test_nothing_packs_to_nothing():

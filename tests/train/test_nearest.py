@@ -126,7 +126,7 @@ def test_tables_of_queries(kg, tmp_path):
 @pytest.mark.parametrize(
     ("text", "row", "what"),
     [
-        ("term,concept\nx,C0000001\n", 1, "no column query; there are: term, concept"),
+        ("term,concept\nx,C0000001\n", 1, "no such column: query; there are: term, concept"),
         ("query,concept\nx,C0000001\ny,C77\n", 3, "query 'y', concept 'C77'"),
         ("query,concept\n,C0000001\n", 2, "query ''"),
         ("query,concept\n", None, "has no queries"),
@@ -139,4 +139,4 @@ def test_a_table_of_queries_with_an_error(kg, tmp_path, text, row, what):
     with pytest.raises(InputError) as caught:
         read_queries(path, kg)
     assert (caught.value.file, caught.value.row) == (str(path), row)
-    assert what in caught.value.what and caught.value.remedy
+    assert what in str(caught.value) and caught.value.remedy

@@ -214,7 +214,7 @@ def test_means_by_step_of_what_is_chosen():
         ("names", {"each": 1.5}, UsageError, "each is 1.5"),
         ("names", {"table": "absent.tsv"}, InputError, "absent.tsv"),
         ("names", {"vectors": "terms"}, InputError, "expected .24, width."),
-        ("names", {"vectors": "narrow"}, UsageError, "width 3, the model 32"),
+        ("names", {"vectors": "narrow"}, UsageError, "width 3, the model has 32"),
         ("hold", {"count": 0}, UsageError, "texts and count go together"),
         ("hold", {"texts": ""}, UsageError, "texts and count go together"),
         ("hold", {"languages": ("en",)}, UsageError, "languages without them"),
