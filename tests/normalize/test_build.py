@@ -171,7 +171,7 @@ def test_what_is_not_an_index_is_not_overwritten(many_kg, bag, index, tmp_path, 
         build(many_kg, bag, tmp_path / "mine", overwrite=True)
     with pytest.raises(ArtefactError, match="is a knowledge graph, not an index"):
         build(many_kg, bag, many_kg.path, overwrite=True)
-    with pytest.raises(UsageError, match=r"many.index exists"):
+    with pytest.raises(UsageError, match=r"many.index: it exists"):
         build(many_kg, bag, index)
     assert encoded_texts == []
     assert left_in(tmp_path) == ["many.index", "mine"]
