@@ -221,11 +221,7 @@ def test_mistakes(ward, index, tmp_path):
         ([tmp_path / "no.csv", "--column", "text"], 3, "does not exist"),
         ([ward, "--column", "text", "--out", ward], 2, "ward.csv: it is a file. Name a folder"),
         ([ward, "--column", "text", "--encoding", "x"], 2, "no encoding is called 'x'"),
-        (
-            [ward, "--column", "text", "--count", "text"],
-            3,
-            "data row 1: a count is not a whole number",
-        ),
+        ([ward, "--column", "text", "--count", "text"], 3, "the count of data row 1 is not a"),
     ):
         result = medcoder("map", "--out", tmp_path / "out", *words, "--index", index)
         assert (result.exit_code, message in result.stderr) == (code, True), result.stderr
