@@ -1,4 +1,9 @@
-"""Write all golden answers again, from the tree at hand."""
+"""Write golden answers again, from the tree at hand.
+
+    python tests/golden/record.py cli.jsonl     # these files; without a name, all
+
+Read the difference before you keep it: README.md says which answers changed on purpose.
+"""
 
 import sys
 import tempfile
@@ -15,6 +20,7 @@ from compared import inside, write
 def main():
     from medcoder import Normalizer
 
+    wanted = sys.argv[1:] or ["cli.jsonl", "models.jsonl", "rest.jsonl", "strings.tsv"]
     with tempfile.TemporaryDirectory() as place:
         home = Path(place) / "home"
         for name, cases in {
@@ -22,12 +28,15 @@ def main():
             "models.jsonl": cli_cases.model_cases,
             "rest.jsonl": rest_cases.cases,
         }.items():
+            if name not in wanted:
+                continue
             folder = Path(place).resolve() / name
             folder.mkdir()
             with inside(folder, home):
                 write(name, cases(folder))
-        with inside(place, home):
-            strings_cases.record(Normalizer.load())
+        if "strings.tsv" in wanted:
+            with inside(place, home):
+                strings_cases.record(Normalizer.load())
 
 
 if __name__ == "__main__":
