@@ -67,6 +67,8 @@ def serve(
             "this address can be reached by others",
             where=f"--host {host}",
             remedy=f"Give a token with --token-file, or in the environment as {TOKEN}",
+            message=f"--host {host} can be reached by others: give a token with --token-file, or "
+            f"in the environment as {TOKEN}",
         )
     projects = _named([user_path(one) for one in project or []])
     with contextlib.ExitStack() as stack:
