@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medcoder.types import MATCH_KEYS, Answer, Code, Match
+from medcoder.types import MATCH_KEYS, Answer, Code, Match, Term
 
 
 @pytest.mark.parametrize(
@@ -96,3 +96,7 @@ def test_an_answer_in_json():
 def test_the_old_name_of_the_vocabulary_warns():
     with pytest.warns(DeprecationWarning, match="vocabulary"):
         assert FEVER.source == "HP"
+    term = Term("Fever", "en", "HP", "HP:0001945", "name")
+    with pytest.warns(DeprecationWarning, match="vocabulary"):
+        assert term.source == "HP"
+    assert list(term.as_dict()) == ["text", "language", "source", "code", "kind"]

@@ -61,9 +61,19 @@ class Term(NamedTuple):
 
     text: str
     language: str
-    source: str
+    vocabulary: str
     code: str
     kind: str
+
+    @property
+    def source(self) -> str:
+        """The old name of `vocabulary`."""
+        warnings.warn("Term.source is now Term.vocabulary, and goes in 0.3", DeprecationWarning, 2)
+        return self.vocabulary
+
+    def as_dict(self) -> dict[str, str]:
+        """The term as JSON has it, where the vocabulary is called `source`."""
+        return {"source" if key == "vocabulary" else key: v for key, v in self._asdict().items()}
 
 
 class Code(NamedTuple):

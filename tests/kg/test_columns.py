@@ -182,7 +182,7 @@ def test_stats_equal_a_recount(toy_kg):
         "terms": 51,
         "edges": 14,
         "languages": Counter(term.language for term in terms),
-        "vocabularies": Counter(term.source for term in terms),
+        "vocabularies": Counter(term.vocabulary for term in terms),
         "kinds": Counter(term.kind for term in terms),
         "types": types,
         "relations": Counter(relation for _, relation, _ in TRIPLES),

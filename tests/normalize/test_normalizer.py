@@ -442,7 +442,9 @@ def test_a_match_says_what_the_graph_says(normalizer):
         for one in answer:
             assert one.name == kg.preferred(one.concept)
             assert one.codes == tuple(kg.codes_of(one.concept))
-            entries = [(term.text, term.language, term.source) for term in kg.terms_of(one.concept)]
+            entries = [
+                (term.text, term.language, term.vocabulary) for term in kg.terms_of(one.concept)
+            ]
             assert (one.term, one.language, one.vocabulary) in entries
             assert 0 < one.confidence < 1
 

@@ -257,3 +257,41 @@ def test_small_tables_with_and_without_quotes(tmp_path):
     for wrong in (tmp_path, tmp_path / "none.tsv"):
         with pytest.raises(InputError, match=r"Is a directory|does not exist"):
             list(read_rows(wrong, quoted=False))
+
+
+# From outside: one file and one line
+
+MODULE = '''
+from medcoder.tables import Row
+
+
+class Lines:
+    """A line a row, in one column."""
+
+    format = "lines"
+
+    def __init__(self, path, reading):
+        reading.refuse("sheet", format="lines")
+        self.name, self.header, self._lines = path.name, ("line",), path.read_text().split()
+
+    def fingerprint(self):
+        return "0"
+
+    def size(self):
+        return len(self._lines)
+
+    def rows(self, skip=0):
+        return (Row((line,)) for line in self._lines[skip:])
+'''
+
+
+def test_a_format_from_outside_is_one_file_and_one_line(tmp_path, monkeypatch, entered):
+    (tmp_path / "outside_lines.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "t.lines").write_text("fever\ncold\n")
+    with pytest.raises(UsageError):
+        open_table(tmp_path / "t.lines")
+    entered(TABLES, ".lines", "outside_lines:Lines")
+    assert read(tmp_path / "t.lines") == (("line",), [("fever",), ("cold",)])
+    with pytest.raises(UsageError, match="--sheet makes no sense for lines"):
+        read(tmp_path / "t.lines", sheet="x")

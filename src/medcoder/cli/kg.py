@@ -290,7 +290,7 @@ def describe(graph: KG, concept: str, limit: int) -> dict[str, Any]:
         "flags": graph.flags_of(concept),
         "codes": [code._asdict() for code in graph.codes_of(concept)],
         "xrefs": [code._asdict() for code in graph.xrefs_of(concept)],
-        "terms": [term._asdict() for term in graph.terms_of(concept)],
+        "terms": [term.as_dict() for term in graph.terms_of(concept)],
         "relations": [
             edge._asdict() | {"head_name": names[edge.head], "tail_name": names[edge.tail]}
             for edge in edges

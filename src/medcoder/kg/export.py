@@ -74,8 +74,8 @@ def _write_concepts(kg: KG, folder: Path, report: Progress) -> dict[str, int]:
 def _terms(kg: KG, ids: list[str]) -> Iterator[tuple[object, ...]]:
     for concept in ids:
         for rank, term in enumerate(kg.terms_of(concept)):
-            text, language, source, code, kind = term
-            yield concept, text, language, source, code, kind, rank
+            text, language, vocabulary, code, kind = term
+            yield concept, text, language, vocabulary, code, kind, rank
 
 
 def _xrefs(kg: KG, ids: list[str]) -> Iterator[tuple[str, ...]]:

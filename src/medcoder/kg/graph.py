@@ -130,7 +130,7 @@ class KG:
 
         vocabularies: only codes of these, in any spelling that `find_code` takes
         """
-        codes = {Code(term.source, term.code): None for term in self.terms_of(concept)}
+        codes = {Code(term.vocabulary, term.code): None for term in self.terms_of(concept)}
         codes |= dict.fromkeys(self._xrefs(self.index(concept), "alt"))
         if vocabularies is None:
             return list(codes)

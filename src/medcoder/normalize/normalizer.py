@@ -243,7 +243,7 @@ class Normalizer:
             language = self.custom_terms.languages[number]
         else:
             entry = kg.terms_of(concept)[candidate.term - int(kg.terms.first[candidate.concept])]
-            term, language, vocabulary = entry.text, entry.language, entry.source
+            term, language, vocabulary = entry.text, entry.language, entry.vocabulary
         return Match(
             concept=concept,
             name=kg.terms.preferred(candidate.concept),

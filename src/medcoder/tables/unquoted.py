@@ -28,6 +28,7 @@ from medcoder.tables.text import (
     open_bytes,
 )
 
+_ZLIB = (b"x\x01", b"x\xda")  # headers of zlib that are UTF-8 too
 _PIECE = 1 << 17
 BLOCK = 1 << 23  # bytes a block: small enough for the allocator to use again without new pages
 LONGEST = 1 << 26  # bytes of a row
@@ -75,9 +76,11 @@ class Unquoted:
 
     def _parse(self, before: int, rows: int, block: bytes, picked: list[int]) -> pl.DataFrame:
         schema = dict.fromkeys([*self.columns, *([""] if self.trailing else [])], pl.String)
+        # polars would decompress a block that begins so: put a row before it, to be dropped again.
+        added = block.startswith(_ZLIB)
         try:
             frame = pl.read_csv(
-                block,
+                self.separator.encode() * self._separators + b"\n" + block if added else block,
                 separator=self.separator,
                 has_header=False,
                 quote_char=None,
@@ -88,6 +91,7 @@ class Unquoted:
         except pl.exceptions.PolarsError as error:
             self._find_bad_row(block, before)
             raise InputError("cannot be read", file=self.path, values=error) from error
+        frame = frame[1:] if added else frame
         if frame.height != rows:
             self._find_bad_row(block, before)
             raise InputError(

@@ -9,6 +9,7 @@ from typing import IO
 _STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 _NUMBER = re.compile(r"[+-]?[0-9]+([.,][0-9]+)*([eE][+-]?[0-9]+)?")
 _MARK = "\ufeff"  # at the start of a file, readers take it away
+_EDGES = ("", " ", _MARK)  # how a line begins that must be looked at: empty, too
 
 
 class TextWriter:
@@ -27,39 +28,35 @@ class TextWriter:
     def __init__(self, stream: IO[str], *, delimiter: str = ",", line_end: str = "\n") -> None:
         """`stream`: a file opened with newline=""."""
         self._write, self._delimiter, self._end = stream.write, delimiter, line_end
-        self._spaces = (f" {delimiter}", f"{delimiter} ")
+        self._before, self._after = f" {delimiter}", f"{delimiter} "
+        self._needs_quotes = re.compile(rf'["\r\n{re.escape(delimiter)}]|^[ {_MARK}]| \Z').search
 
     def row(self, fields: Sequence[str]) -> None:
-        line = self._delimiter.join(fields)
-        if self._is_plain(line, len(fields)):
-            self._write(line + self._end)
-        else:
-            quoted = [self._quoted(field, alone=len(fields) == 1) for field in fields]
-            self._write(self._delimiter.join(quoted) + self._end)
+        self.rows((fields,))
 
     def rows(self, rows: Iterable[Sequence[str]]) -> None:
-        for row in rows:
-            self.row(row)
+        write, end, delimiter = self._write, self._end, self._delimiter
+        before, after, join = self._before, self._after, delimiter.join
+        needs = self._needs_quotes
+        for fields in rows:
+            line = join(fields)
+            # Few rows have a field that needs quotes, so each is first looked at as a whole.
+            if (
+                '"' in line
+                or before in line
+                or after in line
+                or "\n" in line
+                or "\r" in line
+                or line.count(delimiter) != len(fields) - 1
+                or line[:1] in _EDGES
+                or line[-1] == " "
+            ):
+                line = join([self._quoted(field) if needs(field) else field for field in fields])
+            write((line or '""') + end)  # an empty line is no row
 
-    def _is_plain(self, line: str, fields: int) -> bool:
-        """Whether no field needs quotes: most rows do not, so they are looked at as a whole."""
-        if not line or line[0] in f" {_MARK}" or line[-1] == " ":
-            return False
-        if '"' in line or "\n" in line or "\r" in line:
-            return False
-        before, after = self._spaces
-        if before in line or after in line:
-            return False
-        return line.count(self._delimiter) == fields - 1
-
-    def _quoted(self, field: str, *, alone: bool) -> str:
-        needs = (
-            (not field and alone)  # an empty line is no row
-            or field != field.strip(" ")
-            or field.startswith(_MARK)
-            or any(char in field for char in ('"', "\n", "\r", self._delimiter))
-        )
-        return '"' + field.replace('"', '""') + '"' if needs else field
+    @staticmethod
+    def _quoted(field: str) -> str:
+        return '"' + field.replace('"', '""') + '"'
 
 
 def safe(cell: str) -> str:

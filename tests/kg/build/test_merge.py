@@ -221,7 +221,7 @@ def test_chains_are_one_concept_unless_two_ends_are_of_one_vocabulary(tmp_path):
         ("merged", "HP:0001250", "M:D012640"),
     ]
     assert {kg.index(id) for id in ("HP:0001250", "S1", "M:D012640")} == {0}
-    assert {t.source for t in kg.terms_of("S1")} == {"HP", "MSH", "SNOMEDCT_US"}
+    assert {t.vocabulary for t in kg.terms_of("S1")} == {"HP", "MSH", "SNOMEDCT_US"}
 
 
 # Concepts that bear codes of other vocabularies, as those of UMLS do
@@ -239,7 +239,7 @@ def test_an_id_that_is_a_code(tmp_path):
     kg, merges = build(tmp_path, umls(SEIZURES[0]), hpo(xref))
     assert merges == [("merged", "C0036572", "HP:0001250", "UMLS:C0036572", "")]
     assert kg.find_code("UMLS", "C0036572") == ["C0036572"]
-    assert [t.source for t in kg.terms_of("HP:0001250")] == ["MSH", "HP"]  # as they were named
+    assert [t.vocabulary for t in kg.terms_of("HP:0001250")] == ["MSH", "HP"]  # as they were named
 
 
 def test_a_concept_that_bears_the_very_code_is_the_same_one(tmp_path):

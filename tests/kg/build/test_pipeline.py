@@ -158,7 +158,7 @@ def test_terms_of_one_rank_go_by_their_text_then_their_vocabulary(tmp_path):
     terms = [("C1", text, "en", "S", "1", "PT", 0) for text in texts]
     terms += [("C1", "a", "en", "R", "1", "PT", 0), ("C1", "a", "en", "S", "0", "PT", 0)]
     build_kg([MemorySource(terms=terms)], tmp_path / "kg")
-    found = [(t.text, t.source, t.code) for t in KG.open(tmp_path / "kg").terms_of("C1")]
+    found = [(t.text, t.vocabulary, t.code) for t in KG.open(tmp_path / "kg").terms_of("C1")]
     assert found[:3] == [("B", "S", "1"), ("Z", "S", "1"), ("a", "S", "0")]
     assert found[3:5] == [("a", "S", "1"), ("a", "R", "1")]  # S came first
     assert [text for text, *_ in found[5:]] == ["b", "c", "ä", "が"]

@@ -99,7 +99,9 @@ def test_every_term_and_code_is_found(graph, rows_and_tally):
     for concept, term, _, source, code, *_ in some:
         assert concept in kg.find(term)
         assert concept in kg.find_code(source, code)
-        assert (term, source, code) in [(t.text, t.source, t.code) for t in kg.terms_of(concept)]
+        assert (term, source, code) in [
+            (t.text, t.vocabulary, t.code) for t in kg.terms_of(concept)
+        ]
 
 
 def test_languages_can_be_left_out(spec):

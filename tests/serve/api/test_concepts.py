@@ -72,4 +72,4 @@ def test_filters(rest, normalizer):
     for one in found["languages"]:
         assert one["count"] == sum(term.language == one["id"] for term in terms)
     for one in found["vocabularies"]:
-        assert one["count"] == sum(term.source == one["name"] for term in terms)
+        assert one["count"] == sum(term.vocabulary == one["name"] for term in terms)

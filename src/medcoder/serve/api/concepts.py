@@ -96,7 +96,7 @@ def concept(
     id = kg.terms.id(number)
     names: dict[str, list[dict[str, str]]] = {}
     for term in kg.terms_of(id):
-        entry = {"text": term.text, "source": term.source, "code": term.code, "kind": term.kind}
+        entry = {"text": term.text, "source": term.vocabulary, "code": term.code, "kind": term.kind}
         names.setdefault(term.language, []).append(entry)
     return {
         "id": id,
