@@ -21,7 +21,7 @@ Array = npt.NDArray[Any]
 
 
 def view(array: Array) -> memoryview:
-    """Plain integers by place, at a tenth of the price of indexing the array."""
+    """Plain integers by position, at a tenth of the price of indexing the array."""
     return memoryview(array)  # type: ignore[arg-type]
 
 
@@ -120,12 +120,16 @@ class Strings(Sequence[str]):
     def __len__(self) -> int:
         return len(self._ends) - 1
 
-    def __getitem__(self, place: Any) -> Any:
-        found = range(len(self))[place]
-        return self.at(found) if isinstance(found, int) else [self.at(number) for number in found]
+    def __getitem__(self, position: Any) -> Any:
+        numbers = range(len(self))[position]
+        return (
+            self.at(numbers)
+            if isinstance(numbers, int)
+            else [self.at(number) for number in numbers]
+        )
 
-    def at(self, place: int) -> str:
-        return self.data[self._ends[place] : self._ends[place + 1]].decode()
+    def at(self, position: int) -> str:
+        return self.data[self._ends[position] : self._ends[position + 1]].decode()
 
     def range(self, start: int, stop: int) -> list[str]:
         ends = self._ends[start : stop + 1].tolist()

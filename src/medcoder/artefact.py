@@ -120,8 +120,8 @@ def read_meta(path: Path, *, kind: str) -> dict[str, Any]:
             "it cannot be read", where=file, values=error, remedy="Copy or build it again"
         ) from error
     if not isinstance(meta, dict) or meta.get("kind") != kind or "files" not in meta:
-        found = meta.get("kind") if isinstance(meta, dict) else None
-        other = _a(found) if found else "a directory of something else"
+        stored = meta.get("kind") if isinstance(meta, dict) else None
+        other = _a(stored) if stored else "a directory of something else"
         raise ArtefactError(
             f"it is not {_a(kind)}",
             where=path,

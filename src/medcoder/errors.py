@@ -83,7 +83,7 @@ class MissingExtra(UsageError):
 
 
 class InputError(MedcoderError):
-    """Bad data. Its place is a file, a row of it, or both; or `where` says it in words."""
+    """Bad data. It concerns a file, a row of it, or both; or `where` says it in words."""
 
     exit_code = 3
 
@@ -99,10 +99,10 @@ class InputError(MedcoderError):
     ) -> None:
         self.file = None if file is None else str(file)
         self.row = row
-        places = [self.file, None if where is None else str(where)]
-        places += [None if row is None else f"row {row:,}"]
-        place = ", ".join(filter(None, places))
-        super().__init__(what, where=place or None, values=values, remedy=remedy)
+        parts = [self.file, None if where is None else str(where)]
+        parts += [None if row is None else f"row {row:,}"]
+        joined = ", ".join(filter(None, parts))
+        super().__init__(what, where=joined or None, values=values, remedy=remedy)
 
 
 class ArtefactError(MedcoderError):

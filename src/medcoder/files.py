@@ -89,8 +89,8 @@ def disk_full(path: Path, *, kept: str | None = None) -> Iterator[None]:
         cause = error.__cause__ if isinstance(error, DiskFull) and kept else error
         if not isinstance(cause, OSError) or cause.errno not in _NO_ROOM:
             raise
-        place = next(parent for parent in [path, *path.parents] if parent.exists())
-        free = shutil.disk_usage(place).free / 1e9
+        there = next(parent for parent in [path, *path.parents] if parent.exists())
+        free = shutil.disk_usage(there).free / 1e9
         raise DiskFull(
             "no room left to write it",
             where=path,

@@ -41,17 +41,17 @@ def options_of(made: Callable[..., Any]) -> dict[str, Option]:
     return {
         name: Option(
             hints.get(name, object),
-            None if one.default is one.empty else one.default,
-            one.default is one.empty,
+            None if parameter.default is parameter.empty else parameter.default,
+            parameter.default is parameter.empty,
         )
-        for name, one in inspect.signature(made).parameters.items()
-        if one.kind is one.KEYWORD_ONLY
+        for name, parameter in inspect.signature(made).parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY
     }
 
 
 def all_options(table: Registry) -> dict[str, Option]:
     """The options of everything in a table."""
-    return {name: one for kind in table for name, one in options_of(table.load(kind)).items()}
+    return {name: option for kind in table for name, option in options_of(table.load(kind)).items()}
 
 
 def check_options(values: Mapping[str, Any], known: Mapping[str, Option]) -> None:

@@ -69,7 +69,7 @@ def test_terms_are_named_tuples(toy_kg):
     assert term._asdict() == {
         "text": 'a "quoted" term',
         "language": "en",
-        "source": "MSH",
+        "vocabulary": "MSH",
         "code": "",
         "kind": "PT",
     }

@@ -150,19 +150,19 @@ class Edges:
             | tail.astype(np.uint64)
         )
         flat = wanted.ravel()
-        found = np.zeros(len(flat), bool)
+        present = np.zeros(len(flat), bool)
         if len(self.keys) == 0:
-            return found.reshape(wanted.shape)
+            return present.reshape(wanted.shape)
         if len(flat) > 1 and (flat[1:] < flat[:-1]).any():
             # In ascending order, neighbouring questions share the pages and cache lines they read.
             order = np.argsort(flat)
-            found[order] = self._has(flat[order])
+            present[order] = self._has(flat[order])
         else:
-            found = self._has(flat)
-        return found.reshape(wanted.shape)
+            present = self._has(flat)
+        return present.reshape(wanted.shape)
 
     def _has(self, ascending: Array) -> npt.NDArray[np.bool_]:
-        place = np.searchsorted(self.keys, ascending)
-        place[place == len(self.keys)] = 0
-        found: npt.NDArray[np.bool_] = self.keys[place] == ascending
-        return found
+        position = np.searchsorted(self.keys, ascending)
+        position[position == len(self.keys)] = 0
+        present: npt.NDArray[np.bool_] = self.keys[position] == ascending
+        return present

@@ -90,11 +90,11 @@ def _write_edges(kg: KG, folder: Path, report: Progress) -> int:
     with open_writer(folder / "relations.parquet", EDGES) as writer:
         for start in range(0, len(kg.edges), _EDGES):
             triples = kg.triples(slice(start, start + _EDGES))
-            ends, place = np.unique(
+            ends, positions = np.unique(
                 np.concatenate([triples.head, triples.tail]), return_inverse=True
             )
             ids = pa.array(kg.ids(ends), pa.string())
-            heads, tails = np.split(place, 2)
+            heads, tails = np.split(positions, 2)
             columns = [
                 ids.take(pa.array(heads)),
                 labels.take(pa.array(triples.relation)),

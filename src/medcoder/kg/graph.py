@@ -123,7 +123,7 @@ class KG:
     def flags_of(self, concept: str) -> list[str]:
         """Which of CONCEPT_FLAGS the concept bears."""
         bits = int(self.flags[self.index(concept)])
-        return [name for place, name in enumerate(CONCEPT_FLAGS) if bits >> place & 1]
+        return [name for bit, name in enumerate(CONCEPT_FLAGS) if bits >> bit & 1]
 
     def codes_of(self, concept: str, vocabularies: Collection[str] | None = None) -> list[Code]:
         """Its codes: those its terms bear, then alternative ones; each once.
@@ -155,12 +155,12 @@ class KG:
     ) -> list[Edge]:
         """Edges that start ("out") or end ("in") at the concept, at most `limit` of each."""
         number = self.index(concept)
-        found: list[Edge] = []
+        edges: list[Edge] = []
         if direction != "in":
-            found += self._edges(self.edges.outgoing(number), relation, limit)
+            edges += self._edges(self.edges.outgoing(number), relation, limit)
         if direction != "out":
-            found += self._edges(self.edges.incoming(number), relation, limit)
-        return found
+            edges += self._edges(self.edges.incoming(number), relation, limit)
+        return edges
 
     # Look-up
 
@@ -169,36 +169,36 @@ class KG:
 
         Concepts whose preferred name it is come first. Empty if there is none.
         """
-        found = self.find_terms(term)
-        first = [concept for concept, number in found if number == self.terms.first[concept]]
-        numbers = dict.fromkeys(first + [concept for concept, _ in found])
+        hits = self.find_terms(term)
+        first = [concept for concept, number in hits if number == self.terms.first[concept]]
+        numbers = dict.fromkeys(first + [concept for concept, _ in hits])
         return [self.terms.id(number) for number in numbers]
 
     def find_terms(self, term: str) -> list[tuple[int, int]]:
         """Numbers of the concepts that have this term, and of each such term of them."""
         key = fold(term)
-        found: list[tuple[int, int]] = []
+        hits: list[tuple[int, int]] = []
         for number in self._text_keys.candidates(hash_text(key)):
-            for place, (text, *_) in enumerate(self.terms.of(number)):
+            for position, (text, *_) in enumerate(self.terms.of(number)):
                 if fold(text) == key:
-                    found.append((number, int(self.terms.first[number]) + place))
-        return found
+                    hits.append((number, int(self.terms.first[number]) + position))
+        return hits
 
     def find_code(self, vocabulary: str, code: str, *, xrefs: bool = False) -> list[str]:
         """Ids of the concepts with this code; with `xrefs`, also of those that refer to it."""
         key = code_key(vocabulary, code)
-        found = []
+        concepts = []
         for number in self._code_keys.candidates(hash_text(key)):
             concept = self.terms.id(number)
             codes = self.codes_of(concept) + (self._xrefs(number, "xref") if xrefs else [])
             if any(code_key(*entry) == key for entry in codes):
-                found.append(concept)
+                concepts.append(concept)
         # In UMLS, a concept's id is its code.
         if vocabulary_key(vocabulary) in map(vocabulary_key, self.meta["namespaces"]):
             bare = key.partition(SEPARATOR)[2]
             own = [self.terms.id(self.index(bare))] if bare in self else []
-            found = own + [concept for concept in found if concept not in own]
-        return found
+            concepts = own + [concept for concept in concepts if concept not in own]
+        return concepts
 
     # Work on arrays
 
@@ -221,9 +221,9 @@ class KG:
         np.cumsum([len(data) for data in encoded], out=offsets[1:])
         hashes = hash_strings(offsets, np.frombuffer(b"".join(encoded), np.uint8))
         numbers, counts = self._id_keys.first(hashes)
-        for place, concept in enumerate(concepts):
-            if counts[place] != 1 or self.terms.id(int(numbers[place])) != concept:
-                numbers[place] = self.index(concept)
+        for position, concept in enumerate(concepts):
+            if counts[position] != 1 or self.terms.id(int(numbers[position])) != concept:
+                numbers[position] = self.index(concept)
         return numbers
 
     def ids(self, numbers: npt.ArrayLike) -> list[str]:

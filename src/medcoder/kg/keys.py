@@ -74,8 +74,8 @@ _BASE = 0x9E3779B97F4A7C15
 _MASK = (1 << 64) - 1
 _BLOCK = 1 << 16  # bytes hashed at a time: temporary arrays stay in the cache
 
-_NEAR = 4096  # a few standard deviations of a place, for millions of keys
-_POWERS = [_BASE]  # BASE^(place + 1), as far as the longest string seen
+_NEAR = 4096  # a few standard deviations of a position, for millions of keys
+_POWERS = [_BASE]  # BASE^(position + 1), as far as the longest string seen
 _POWER_SUMS = [0, _BASE]  # sum of the first powers
 _GROWING = Lock()  # two threads that append at a time would spoil every hash after
 
@@ -98,7 +98,7 @@ def hash_text(text: str) -> int:
 
 
 def hash_strings(offsets: Array, data: Array) -> Array:
-    """Hashes of Arrow strings: sum of (byte + 1) * BASE^(place + 1) modulo 2^64.
+    """Hashes of Arrow strings: sum of (byte + 1) * BASE^(position + 1) modulo 2^64.
 
     `offsets` (n + 1) may start anywhere; `data` begins at the first of them.
     """
@@ -113,8 +113,8 @@ def hash_strings(offsets: Array, data: Array) -> Array:
         lengths = np.diff(ends)
         longest = int(lengths.max(initial=0))
         powers = np.multiply.accumulate(np.full(longest + 1, _BASE, np.uint64))
-        place = np.arange(ends[-1]) - np.repeat(ends[:-1], lengths)
-        product = powers[place]
+        position = np.arange(ends[-1]) - np.repeat(ends[:-1], lengths)
+        product = powers[position]
         product *= data[low : low + ends[-1]].astype(np.uint64) + np.uint64(1)
         sums = np.zeros(len(product) + 1, np.uint64)
         np.cumsum(product, out=sums[1:])
@@ -145,7 +145,7 @@ class Keys:
         """Numbers of the concepts under a hash, in ascending order."""
         view, bits = self._view, self._bits
         low = hashed >> bits << bits
-        # Hashes are spread evenly, so the place of one is almost known: look there first, which
+        # Hashes are spread evenly, so the position of one is almost known: look there first, which
         # touches one page instead of ten.
         size = len(view)
         guess = hashed * size >> 64
@@ -154,13 +154,13 @@ class Keys:
         start = bisect_left(view, low, left, right)
         if (start == left and left) or (start == right and right < size):
             start = bisect_left(view, low)
-        found = []
-        for place in range(start, size):
-            number = view[place] - low
+        numbers = []
+        for position in range(start, size):
+            number = view[position] - low
             if number >> bits:
                 break
-            found.append(number)
-        return found
+            numbers.append(number)
+        return numbers
 
     def first(self, hashes: Array) -> tuple[Array, Array]:
         """For many hashes at once: the first candidate of each (or 0), and how many there are."""
@@ -170,5 +170,5 @@ class Keys:
         end = np.searchsorted(self.keys, low | np.uint64((1 << self._bits) - 1), side="right")
         if len(self.keys) == 0:
             return np.zeros(len(hashes), np.int64), np.zeros(len(hashes), np.int64)
-        found = self.keys[np.minimum(begin, len(self.keys) - 1)]
-        return (found & np.uint64((1 << self._bits) - 1)).astype(np.int64), end - begin
+        keys = self.keys[np.minimum(begin, len(self.keys) - 1)]
+        return (keys & np.uint64((1 << self._bits) - 1)).astype(np.int64), end - begin

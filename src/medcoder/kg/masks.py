@@ -39,14 +39,14 @@ def terms_in_languages(kg: KG, languages: Collection[str]) -> Mask:
     for tag in tags:
         if not any(language_in(known, {tag}) for known in kg.languages):
             raise _unknown("language", tag, kg.languages)
-    found: Mask = np.isin(kg.terms.info[:, 0], wanted)
-    return found
+    kept: Mask = np.isin(kg.terms.info[:, 0], wanted)
+    return kept
 
 
 def terms_of_concepts(kg: KG, concepts: Mask) -> Mask:
     """All terms of the concepts."""
-    found: Mask = np.repeat(concepts, np.diff(kg.terms.first))
-    return found
+    kept: Mask = np.repeat(concepts, np.diff(kg.terms.first))
+    return kept
 
 
 def _alternative_vocabularies(kg: KG) -> npt.NDArray[np.int64]:
@@ -59,8 +59,8 @@ def _any(numbers: npt.NDArray[Any], first: npt.NDArray[np.int64], wanted: list[i
     """For each concept, whether any of its numbers is wanted."""
     counts = np.zeros(len(numbers) + 1, np.int64)
     np.cumsum(np.isin(numbers, wanted), out=counts[1:])
-    found: Mask = counts[first[1:]] > counts[first[:-1]]
-    return found
+    kept: Mask = counts[first[1:]] > counts[first[:-1]]
+    return kept
 
 
 def _numbers(
@@ -70,7 +70,7 @@ def _numbers(
     key: Callable[[str], str],
 ) -> list[int]:
     """Numbers of the entries that go by any of the names."""
-    found: list[int] = []
+    numbers: list[int] = []
     for name in names:
         hits = [
             number
@@ -79,8 +79,8 @@ def _numbers(
         ]
         if not hits:
             raise _unknown(noun, name, [entry for spelt in known for entry in spelt if entry])
-        found += hits
-    return found
+        numbers += hits
+    return numbers
 
 
 def _unknown(noun: str, name: str, known: Iterable[str]) -> UnknownName:

@@ -257,7 +257,7 @@ def read_columns(
     positions = [header.index(name) for name in columns]
     positions += [header.index(name) if name in header else -1 for name in optional]
     last = max(positions, default=-1)
-    found = []
+    picked = []
     for number, fields in rows:
         if not fields:
             continue
@@ -267,8 +267,8 @@ def read_columns(
                 remedy="Fields are separated by tabs, and quotes are part of the text",
             )  # fmt: skip
         fields.append("")  # what a position of -1 leads to
-        found.append(tuple(fields[position] for position in positions))
-    return found
+        picked.append(tuple(fields[position] for position in positions))
+    return picked
 
 
 # A table of the user's, in any encoding

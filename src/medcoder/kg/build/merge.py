@@ -82,9 +82,9 @@ def merge_concepts(
 
 def _add_pairs(pairs: dict[tuple[int, int], str], joined: pl.DataFrame) -> None:
     columns = joined.select("concept", "concept_other", "key").sort(pl.all())
-    for one, other, reference in columns.iter_rows():
-        if one != other:
-            pairs.setdefault((min(one, other), max(one, other)), reference)
+    for concept, other, reference in columns.iter_rows():
+        if concept != other:
+            pairs.setdefault((min(concept, other), max(concept, other)), reference)
 
 
 def _references(ids: ConceptIds, xrefs: Spill, keys: list[str]) -> pl.DataFrame:
@@ -142,8 +142,8 @@ class _Member:
                 mine.setdefault(vocabulary, set()).update(codes)
 
 
-def _differ(one: dict[str, set[str]], other: dict[str, set[str]]) -> set[str]:
-    return {name for name in one.keys() & other.keys() if one[name].isdisjoint(other[name])}
+def _differ(mine: dict[str, set[str]], theirs: dict[str, set[str]]) -> set[str]:
+    return {name for name in mine.keys() & theirs.keys() if mine[name].isdisjoint(theirs[name])}
 
 
 def _members(
@@ -186,20 +186,20 @@ def _join(
             parent[number] = number = parent[parent[number]]
         return number
 
-    for one, other in sorted(pairs, key=lambda p: (max(partners[p[0]], partners[p[1]]), p)):
-        left, right = root(one), root(other)
+    for concept, other in sorted(pairs, key=lambda p: (max(partners[p[0]], partners[p[1]]), p)):
+        left, right = root(concept), root(other)
         if left == right:
             continue
         clashes = members[left].clashes(members[right])
         if clashes:
             why = f"would join two concepts of {', '.join(sorted(clashes))}"
-            merge.refused.append((one, other, pairs[one, other], why))
+            merge.refused.append((concept, other, pairs[concept, other], why))
             continue
-        # The id of the source that was named first stays; within a source, the lower one.
+        # The id of the source that was named first stays; within a source, the lower concept.
         kept, gone = sorted((left, right), key=lambda n: (ordinal[n], n))
         parent[gone] = kept
         members[kept].add(members[gone])
-        merge.merged.append((kept, gone, pairs[one, other]))
+        merge.merged.append((kept, gone, pairs[concept, other]))
     for number in parent:
         merge.into[number] = root(number)
 
@@ -208,6 +208,6 @@ def lines(merge: Merge, ids: ConceptIds) -> Iterator[str]:
     """The merges as a table: status, the concept kept, the other one, the reference, the reason."""
     yield "status\tconcept\tother\treference\treason"
     rows = [("merged", *entry, "") for entry in merge.merged]
-    for status, one, other, reference, why in [*rows, *(("refused", *r) for r in merge.refused)]:
-        place = reference.replace(SEPARATOR, ":")
-        yield f"{status}\t{ids.ids[one]}\t{ids.ids[other]}\t{place}\t{why}"
+    for status, concept, other, reference, why in [*rows, *(("refused", *r) for r in merge.refused)]:
+        code = reference.replace(SEPARATOR, ":")
+        yield f"{status}\t{ids.ids[concept]}\t{ids.ids[other]}\t{code}\t{why}"

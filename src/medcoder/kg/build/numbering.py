@@ -15,7 +15,7 @@ _WAITING = 4_000_000  # ids collected before they are made distinct
 
 
 class HashTable:
-    """Distinct hashes, numbered by their place in the array they came in.
+    """Distinct hashes, numbered by their position in the array they came in.
 
     Each level has two to four slots for every hash that is still without one, chosen by other bits
     of it than the level before. What is left after the last level is found by bisection.
@@ -42,33 +42,33 @@ class HashTable:
 
     def find(self, hashes: Array) -> Array:
         """The number of each hash, ABSENT where there is none."""
-        found = np.empty(len(hashes), np.int32)
+        numbers = np.empty(len(hashes), np.int32)
         for start in range(0, len(hashes), _BLOCK):
-            found[start : start + _BLOCK] = self._find(hashes[start : start + _BLOCK])
-        return found
+            numbers[start : start + _BLOCK] = self._find(hashes[start : start + _BLOCK])
+        return numbers
 
     def _find(self, hashes: Array) -> Array:
-        found = np.full(len(hashes), ABSENT, np.int32)
+        numbers = np.full(len(hashes), ABSENT, np.int32)
         if not self._levels:
-            return found
-        open_: Array | slice = slice(None)  # places in `hashes` still without an answer
+            return numbers
+        open_: Array | slice = slice(None)  # positions in `hashes` still without an answer
         for shift, mask, slots in self._levels:
             wanted = hashes[open_]
             number = slots[wanted >> shift & mask]
             taken = number != ABSENT
             hit = taken & (self._hashes[number] == wanted)
-            found[open_] = np.where(hit, number, ABSENT)
-            places = np.flatnonzero(taken & ~hit)
-            if len(places) == 0:
-                return found
-            open_ = places if isinstance(open_, slice) else open_[places]
+            numbers[open_] = np.where(hit, number, ABSENT)
+            left = np.flatnonzero(taken & ~hit)
+            if len(left) == 0:
+                return numbers
+            open_ = left if isinstance(open_, slice) else open_[left]
         wanted = hashes[open_]
-        place = np.searchsorted(self._rest_hashes, wanted)
-        place[place == len(self._rest)] = 0
+        position = np.searchsorted(self._rest_hashes, wanted)
+        position[position == len(self._rest)] = 0
         if len(self._rest):
-            hit = self._rest_hashes[place] == wanted
-            found[open_] = np.where(hit, self._rest[place], ABSENT)
-        return found
+            hit = self._rest_hashes[position] == wanted
+            numbers[open_] = np.where(hit, self._rest[position], ABSENT)
+        return numbers
 
 
 class ConceptIds:
@@ -159,14 +159,14 @@ class Names:
     def encode(self, labels: pl.Series) -> pl.Series:
         """Numbers of a column of labels."""
         hashes = labels.hash().to_numpy()
-        found = self._table.find(hashes)
-        fresh = np.flatnonzero(found == ABSENT)
+        positions = self._table.find(hashes)
+        fresh = np.flatnonzero(positions == ABSENT)
         if len(fresh):
             seen = pl.DataFrame({"label": labels.gather(fresh), "hash": hashes[fresh]})
             for label, hashed in seen.unique(maintain_order=True).iter_rows():
                 self._of_hash.append(self.number(label))
                 self._hashes.append(hashed)
             self._table = HashTable(np.array(self._hashes, np.uint64))
-            found = self._table.find(hashes)
-        numbers = np.array(self._of_hash, np.uint16)[found]
+            positions = self._table.find(hashes)
+        numbers = np.array(self._of_hash, np.uint16)[positions]
         return pl.Series(labels.name, numbers)

@@ -124,7 +124,7 @@ class Build:
         grouped = self._grouped("terms", TERM_ROWS)
         done, total = 0, self.graph["terms"].read
         counts: dict[str, Array] = {}
-        for rows, found in write_terms(
+        for rows, counted in write_terms(
             self.folder,
             grouped,
             ids=self.names,
@@ -137,7 +137,7 @@ class Build:
             count=self.graph["terms"],
         ):
             done += rows
-            counts = {name: counts.get(name, 0) + column for name, column in found.items()}
+            counts = {name: counts.get(name, 0) + column for name, column in counted.items()}
             self.progress("writing terms", done, total)
         self.stats["languages"] = _named(self.languages.labels, counts["languages"])
         self.stats["vocabularies"] = _named(self.sources.labels, counts["vocabularies"])
@@ -160,8 +160,8 @@ class Build:
             flag_bits(frame, numbers, flags)
             self.graph["flags"].kept += len(numbers)
         self.stats["flags"] = {
-            name: int(np.count_nonzero(flags >> place & 1))
-            for place, name in enumerate(CONCEPT_FLAGS)
+            name: int(np.count_nonzero(flags >> bit & 1))
+            for bit, name in enumerate(CONCEPT_FLAGS)
         }
         with ArrayWriter(self.folder, "concept.flags", "uint8") as file:
             file.append(flags)

@@ -127,15 +127,15 @@ class Grouped:
 
     def _parked(self) -> Iterator[tuple[int, int, pl.DataFrame]]:
         borders = np.linspace(0, self._concepts, self._ranges + 1).astype(np.int64)
-        parts = [Spill(self._folder / f"{place}.range.arrow") for place in range(self._ranges)]
+        parts = [Spill(self._folder / f"{position}.range.arrow") for position in range(self._ranges)]
         for frame in self._frames:
             part = np.searchsorted(borders[1:-1], frame["concept"].to_numpy(), side="right")
-            for place in range(int(part.min(initial=0)), int(part.max(initial=0)) + 1):
-                parts[place].write(frame.filter(pl.Series(part == place)))
-        for place, spill in enumerate(parts):
+            for position in range(int(part.min(initial=0)), int(part.max(initial=0)) + 1):
+                parts[position].write(frame.filter(pl.Series(part == position)))
+        for position, spill in enumerate(parts):
             frame = pl.concat([self._empty, *spill.read()])
             spill.remove()
-            yield int(borders[place]), int(borders[place + 1]), frame
+            yield int(borders[position]), int(borders[position + 1]), frame
 
 
 class SortedRuns:
@@ -210,11 +210,11 @@ def _merge(paths: list[Path]) -> Iterator[Array]:
         while any(len(head) for head in heads):
             limit = min(head[-1] for head in heads if len(head))
             taken = []
-            for place, head in enumerate(heads):
+            for position, head in enumerate(heads):
                 cut = int(np.searchsorted(head, limit, side="right"))
                 taken.append(head[:cut])
                 rest = head[cut:]
-                heads[place] = rest if len(rest) else _read(with_files[place])
+                heads[position] = rest if len(rest) else _read(with_files[position])
             # A stable sort finds the ascending stretches and only merges them.
             block = _distinct(np.sort(np.concatenate(taken), kind="stable"), last)
             if len(block):

@@ -49,7 +49,7 @@ def write_terms(
         first.append(np.zeros(2, np.int64))
         bounds = np.zeros(2, np.int64)  # terms and bytes written
         # Keys are made beside the writing, most of it outside the interpreter lock: a thread for
-        # each kind, since a kind's keys go to one place.
+        # each kind, since a kind's keys go to the same runs.
         text_thread = files.enter_context(ThreadPoolExecutor(1))
         code_thread = files.enter_context(ThreadPoolExecutor(1))
         under_way: list[Future[None]] = []
@@ -166,18 +166,18 @@ def count_ascending(counts: Array, numbers: Array) -> None:
     """Add to `counts` how often each of the ascending numbers occurs."""
     if len(numbers):
         low = numbers[0]
-        found = np.bincount(numbers - low)
-        counts[low : low + len(found)] += found
+        fresh = np.bincount(numbers - low)
+        counts[low : low + len(fresh)] += fresh
 
 
 def _sorted_terms(frame: pl.DataFrame, language_order: Array) -> pl.DataFrame:
     """By concept, English first, other languages by name; by source, by rank; equal rows once."""
     limit = 1 << (_RANK_BITS - 1)
     rank = frame["rank"].clip(-limit, limit - 1).cast(pl.Int64) + limit
-    place = language_order[frame["language"].to_numpy()]
+    language = language_order[frame["language"].to_numpy()]
     key = frame["concept"].to_numpy().astype(np.uint64)  # 28 bits at the most, see relation_bits
     for bits, part in (
-        (_LANGUAGE_BITS, place),
+        (_LANGUAGE_BITS, language),
         (_ORDINAL_BITS, frame["ordinal"].to_numpy()),
         (_RANK_BITS, rank.to_numpy()),
     ):
@@ -215,7 +215,7 @@ def _language_order(languages: list[str]) -> Array:
 
 
 def code_keys(frame: pl.DataFrame, vocabulary_keys: Sequence[str]) -> pl.Series:
-    """`code_key` of the columns (source, code); a source is a place in `vocabulary_keys`.
+    """`code_key` of the columns (source, code); a source is a position in `vocabulary_keys`.
 
     In polars where all is ASCII, in Python elsewhere: they differ in what is a capital or a blank.
     """

@@ -61,14 +61,14 @@ class OboSource:
         self._options = options
         if not path.exists():
             raise InputError("does not exist", file=path, remedy="Check the path")
-        found = _inside(path, ".obo") if path.is_dir() else [path]
-        if not found:
+        paths = _inside(path, ".obo") if path.is_dir() else [path]
+        if not paths:
             raise InputError(
                 "no .obo or .obo.gz file here",
                 file=path,
                 remedy="Point at an OBO file or at the folder that holds it",
             )
-        self._files = [OboFile(file) for file in found]
+        self._files = [OboFile(file) for file in paths]
         tables = _inside(path, ".babelon.tsv") if path.is_dir() else []
         self._tables = [open_translations(table) for table in tables]
         self._sources: dict[str, str] = {}

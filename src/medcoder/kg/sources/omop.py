@@ -210,8 +210,8 @@ def _table(folder: Path, name: str) -> Unquoted:
 def _optional(folder: Path, name: str) -> Unquoted | None:
     """The table of that name, in upper or lower case, the plain file first."""
     names = (f"{name}.csv".lower(), f"{name}.csv.gz".lower())
-    found = [path for path in folder.glob("*") if path.name.lower() in names]
-    if not found:
+    paths = [path for path in folder.glob("*") if path.name.lower() in names]
+    if not paths:
         return None
-    path = min(found, key=lambda path: (path.suffix == ".gz", path.name))
+    path = min(paths, key=lambda path: (path.suffix == ".gz", path.name))
     return open_unquoted(path, COLUMNS[name].split(), separator="\t")

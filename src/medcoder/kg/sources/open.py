@@ -72,7 +72,7 @@ class OpenSource:
 
     def concepts(self, tally: Tally) -> Iterator[tuple[Part, pa.Table]]:
         # The one namespace of HPO says nothing; its branches do.
-        yield from (found for found in self._hpo.concepts(tally) if found[0] != "types")
+        yield from (rows for rows in self._hpo.concepts(tally) if rows[0] != "types")
         yield "types", self._branches()
         yield from self._icd.concepts(tally)
 
@@ -242,25 +242,25 @@ def _walk(
     if node.tag == "section" and "-" not in code:
         # A block of one category has the category's code; "B99-B99" tells them apart.
         code = f"{code}-{code}"
-    found = _Code(code, name, parent.code if parent else "", parent.chapter if parent else code)
+    entry = _Code(code, name, parent.code if parent else "", parent.chapter if parent else code)
     below = []
     for child in node:
         if child.tag in ("section", "diag"):
             below.append(child)
         elif child.tag == "inclusionTerm":
             terms = [_words(note) for note in child]
-            found.inclusions += [term for term in terms if not _NOTE.search(term)]
-            found.coding_notes += len(terms)
+            entry.inclusions += [term for term in terms if not _NOTE.search(term)]
+            entry.coding_notes += len(terms)
         elif child.tag == "includes":
-            found.includes_notes += len(child)
+            entry.includes_notes += len(child)
         elif child.tag == "sevenChrDef":
             characters = {item.attrib["char"]: _words(item) for item in child.iter("extension")}
-    found.coding_notes -= len(found.inclusions)
+    entry.coding_notes -= len(entry.inclusions)
     if not below:
-        return [found, *_extensions(found, characters, valid)]
-    codes = [found]
+        return [entry, *_extensions(entry, characters, valid)]
+    codes = [entry]
     for child in below:
-        codes += _walk(child, found, characters, valid)
+        codes += _walk(child, entry, characters, valid)
     return codes
 
 

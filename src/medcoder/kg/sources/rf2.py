@@ -260,7 +260,7 @@ def _terms(frame: pl.DataFrame) -> pa.Table:
 
 def _find(folder: Path) -> dict[str, list[tuple[str, Path]]]:
     """Snapshot files by kind, each with its date, the latest first."""
-    found: dict[tuple[str, str, str], tuple[str, Path]] = {}
+    snapshots: dict[tuple[str, str, str], tuple[str, Path]] = {}
     others: set[str] = set()
     for path in sorted(folder.rglob("*_*.txt*")):
         match = _NAME.fullmatch(path.name)
@@ -270,7 +270,7 @@ def _find(folder: Path) -> dict[str, list[tuple[str, Path]]]:
             others.add(match["release"])
             continue
         key = (match["kind"] or match["refset"], match["edition"], match["rest"] or "")
-        _, earlier = found.setdefault(key, (match["date"] or "", path))
+        _, earlier = snapshots.setdefault(key, (match["date"] or "", path))
         if path not in (earlier, earlier.with_name(f"{earlier.name}.gz")):
             raise InputError(
                 "two releases of one file",
@@ -279,7 +279,7 @@ def _find(folder: Path) -> dict[str, list[tuple[str, Path]]]:
                 remedy="Point at the folder of one release",
             )
     kinds: dict[str, list[tuple[str, Path]]] = {kind: [] for kind in COLUMNS}
-    for (kind, *_), dated in found.items():
+    for (kind, *_), dated in snapshots.items():
         kinds[kind].append(dated)
     for kind, files in kinds.items():
         if not files:

@@ -353,9 +353,9 @@ def _fields(
     fields: dict[str, str] = {}
     for ours, others in FIELDS[role].items():
         names = map(_key, (mapping.get(ours, ours), ours, *others))
-        found = next((known[name] for name in names if name in known), None)
-        if found is not None:
-            fields[ours] = found
+        theirs = next((known[name] for name in names if name in known), None)
+        if theirs is not None:
+            fields[ours] = theirs
     missing = [ours for ours in REQUIRED[role] if ours not in fields]
     if role == "xrefs" and "xref" not in fields and not {"source", "code"} <= fields.keys():
         missing.append("xref")
