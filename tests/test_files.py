@@ -186,3 +186,8 @@ def test_a_disk_without_locks(tmp_path, monkeypatch):
     monkeypatch.setattr(filelock.FileLock, "acquire", missing)
     with locked(tmp_path, busy=BUSY):
         pass
+
+
+def test_whoever_may_write_to_a_folder_may_lock_a_file_of_it(tmp_path):
+    with locked(tmp_path / "terms.tsv"):
+        assert (tmp_path / ".terms.tsv.lock").stat().st_mode & 0o777 == 0o666

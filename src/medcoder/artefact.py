@@ -163,7 +163,7 @@ def _check_sizes(path: Path, meta: Mapping[str, Any]) -> None:
         if size != entry["size"]:
             has = "it is missing" if size < 0 else f"it has {size:,} bytes, not {entry['size']:,}"
             raise ArtefactError(
-                f"the {meta['kind']} is damaged",
+                f"the {meta['kind']} {'are' if meta['kind'].endswith('s') else 'is'} damaged",
                 where=file,
                 values=has,
                 remedy="Copy or build it again",

@@ -59,15 +59,19 @@ def locked(path: Path, *, busy: MedcoderError | None = None) -> Iterator[None]:
 
     path = Path(path).absolute()
     if path.is_dir():  # used by one service or one command at a time
-        lock = FileLock(path / _LOCK, mode=0o600, thread_local=False)
+        lock = FileLock(path / _LOCK, mode=0o600, thread_local=False, fallback_to_soft=False)
     else:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(path.with_name(f".{path.name}.{_LOCK}"), thread_local=False)
+        # Whoever may write to the folder may change the file, so all of them may lock it.
+        name = path.with_name(f".{path.name}.{_LOCK}")
+        lock = FileLock(name, mode=0o666, thread_local=False, fallback_to_soft=False)
     try:
         lock.acquire(blocking=busy is None)
     except Timeout:
         assert busy is not None
         raise busy from None
+    except NotImplementedError:  # a file system without locks
+        pass
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise

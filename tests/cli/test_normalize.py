@@ -481,8 +481,8 @@ def test_not_an_index(index, toy_path, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("kg/names.json", b"{", "kg/names.json: it has 1 bytes, not"),
-        ("calibration.json", None, "calibration.json: it is missing: the index is damaged"),
+        ("kg/names.json", b"{", "kg/names.json: the index is damaged: it has 1 bytes, not"),
+        ("calibration.json", None, "calibration.json: the index is damaged: it is missing"),
         ("kg/names.json", "flip", "kg/names.json: it was changed or damaged"),
         ("calibration.json", "flip", "calibration.json: it cannot be read"),
         ("encoder/graph.onnx", "flip", "encoder: it cannot be loaded"),

@@ -404,7 +404,7 @@ def test_a_damaged_checkpoint(kg, tmp_path):
     out = tmp_path / "run"
     run(kg, out, stop_after=4)
     os.truncate(out / "checkpoint" / "state.safetensors", 100)
-    with pytest.raises(ArtefactError, match=r"state\.safetensors: it has 100 bytes, not"):
+    with pytest.raises(ArtefactError, match=r"the checkpoint is damaged: it has 100 bytes, not"):
         run(kg, out, resume=True)
 
 

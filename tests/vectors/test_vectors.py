@@ -221,7 +221,7 @@ def test_damaged_vectors(toy_kg, tmp_path, harm):
         if harm == "missing":
             file.unlink()
         with pytest.raises(
-            ArtefactError, match=f"{name}: it .*the vectors .*Copy or build it again"
+            ArtefactError, match=f"{name}: the vectors are damaged: it .*Copy or build it again"
         ):
             Vectors.open(tmp_path / "it")
         file.write_bytes(whole)

@@ -31,7 +31,7 @@ CAVEAT = (
 )
 Model = Annotated[
     str | None,
-    typer.Option(help="Folder of the model, or its name. Without it: the one that is shipped."),
+    typer.Option(help="Folder of the model, or its name. Without it: the bundled one."),
 ]
 _EXAMPLES = """
 [bold]Examples[/bold]

@@ -168,7 +168,7 @@ def why(answer: Answer) -> str:
     best, *others = answer.candidates
     return " ".join(
         [
-            _best(best, sum(match.stage == "exact" for match in others)),
+            _best(best, sum(STAGES.load(match.stage).measure is None for match in others)),
             *_next(others),
             _verdict(answer),
         ]

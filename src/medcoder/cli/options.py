@@ -21,7 +21,7 @@ Graph = Annotated[
     typer.Option(
         "--kg",
         envvar="MEDCODER_KG",
-        help="Directory of the graph. Without it: the embedded one, built on first use.",
+        help="Directory of the graph. Without it: the bundled one, built on first use.",
     ),
 ]
 
@@ -30,7 +30,7 @@ Index = Annotated[
     typer.Option(
         "--index",
         envvar="MEDCODER_INDEX",
-        help="Directory of the index. Without it: the embedded one, built on first use.",
+        help="Directory of the index. Without it: the bundled one, built on first use.",
     ),
 ]
 

@@ -104,9 +104,7 @@ class _FormatCommand(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         given = {option.name: ctx.params.pop(option.name) for option in self._of_formats or ()}
         ctx.obj = {
-            name: user_path(value) if isinstance(value, Path) else value
-            for name, value in given.items()
-            if value not in (None, False)
+            name: value for name, value in given.items() if value is not None and value is not False
         }
         return super().invoke(ctx)
 
@@ -117,6 +115,14 @@ class _ExportCommand(_FormatCommand):
 
 class _ImportCommand(_FormatCommand):
     direction = "load"
+
+
+def _expanded(options: dict[str, Any]) -> dict[str, Any]:
+    """Options with a leading ~ of a path expanded."""
+    return {
+        name: user_path(value) if isinstance(value, Path) else value
+        for name, value in options.items()
+    }
 
 
 def _parameters(options: Sequence[Option]) -> list[Any]:
@@ -155,7 +161,7 @@ def export(
 
     path = user_path(to)
     with opened_project(folder) as project, progress_bar() as progress:
-        notes = write(project, format, path, progress=progress, **ctx.obj)
+        notes = write(project, format, path, progress=progress, **_expanded(ctx.obj))
     if as_json:
         print_json({"file": str(path), "notes": notes})
         return
@@ -179,7 +185,7 @@ def import_(
     from medcoder.mapping.formats import load
 
     with opened_project(folder) as project, open_graph(kg) as graph:
-        taken = asdict(load(project, format, user_path(file), kg=graph, **ctx.obj))
+        taken = asdict(load(project, format, user_path(file), kg=graph, **_expanded(ctx.obj)))
     if as_json:
         print_json(taken)
         return

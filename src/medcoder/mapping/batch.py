@@ -55,7 +55,7 @@ def map_table(
     source: a path (CSV, TSV, XLSX, Parquet), or a frame of pandas, polars or Arrow
     column: holds the strings; code, count, language: columns that hold their local code, how
         often they occur, and their language, which is kept and restricts nothing
-    normalizer: by default that of the embedded index
+    normalizer: by default that of the bundled index
     context: role by column. "type", "vocabulary" and "language" restrict the answers for a row to
         what the column says, which may be several between |; "hint" (a unit, a specimen)
         re-ranks them. Values that the index does not know are counted, and restrict nothing.
@@ -90,7 +90,7 @@ def map_table(
 
 
 def as_mapper(normalizer: Normalizer | Mapper | None) -> Mapper:
-    """A normaliser as mapping sees it; by default, that of the embedded index."""
+    """A normaliser as mapping sees it; by default, that of the bundled index."""
     from medcoder.normalize import Normalizer
 
     if normalizer is None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import warnings
 
-from medcoder.mapping.formats import FORMATS as EXPORTS
 from medcoder.mapping.formats import export
 
-__all__ = ["EXPORTS", "export"]
+__all__ = ["export"]
 
 warnings.warn(
     "medcoder.mapping.exports is now medcoder.mapping.formats, and goes in 0.3",

@@ -1,4 +1,4 @@
-"""The trained parts: encoder, relations, losses. With `train`, the only room that knows torch.
+"""The trained parts: encoder, relations, losses.
 
 `load_encoder` opens any model: an exported one without torch, a Hugging Face checkpoint with it.
 """

@@ -40,7 +40,7 @@ class Candidate:
     spelt: bool = False  # whether it is the query but for a slip in a word
     name: str | None = None  # the term, folded, of those that come first
     hit: bool = False  # whether the stage that gave it is certain: it needs no score
-    settled: bool = False  # whether that stage also kept the query from the later ones
+    settled: bool = False  # whether a stage kept the query from being encoded
 
 
 class Fusion(NamedTuple):

@@ -129,9 +129,11 @@ class Ranker:
                             similarity=stage.similarity if asked.letters else None,
                             score=1.0,
                             hit=True,
-                            settled=position in settled,
                         ),
                     )
+        for position, candidates in enumerate(hits):
+            for candidate in candidates.values():
+                candidate.settled = not asked.unsettled[position]
         return hits
 
     def _spelt(self, asked: Batch, alike: Pairs) -> Flags:

@@ -335,7 +335,10 @@ def _lines(section: Any, prefix: str) -> Iterator[str]:
         if is_dataclass(value) and not isinstance(value, Weight):
             tables.append((f"{prefix}{name}", value))
         else:  # strings are names and paths, in which JSON and TOML agree
-            yield f"{name} = {value if isinstance(value, Weight) else json.dumps(value)}"
+            text = (
+                str(value) if isinstance(value, Weight) else json.dumps(value, ensure_ascii=False)
+            )
+            yield f"{name} = {text}"
     for name, table in tables:
         yield f"\n[{name}]"
         yield from _lines(table, f"{name}.")

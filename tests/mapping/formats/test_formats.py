@@ -124,9 +124,6 @@ def test_the_service_takes_all_options_of_sssom(project, tmp_path):
 
 
 def test_names_of_before_warn():
-    with pytest.warns(DeprecationWarning, match=r"now medcoder\.mapping\.FORMATS"):
-        from medcoder.mapping import EXPORTS
-    assert EXPORTS is FORMATS
     sys.modules.pop("medcoder.mapping.exports", None)
     with pytest.warns(DeprecationWarning, match=r"now medcoder\.mapping\.formats"):
         from medcoder.mapping.exports import export as before

@@ -138,6 +138,16 @@ def test_a_query_that_only_asks_for_its_exact_hit_is_not_encoded(normalizer):
     assert normalizer.encoder.asked == []
 
 
+def test_a_query_is_settled_whichever_stage_hit_first(added, normalizer, monkeypatch):
+    monkeypatch.setitem(SHORT, "cold", "cold")  # which is also an exact hit
+    [match, *_] = answer = normalizer.normalize("cold", threshold=0)
+    assert (match.stage, match.cosine) == ("exact", None)
+    assert "cold" not in normalizer.encoder.asked
+    sure = normalizer.calibration(["exact"])
+    assert normalizer.normalize("cold").threshold == sure.threshold
+    assert answer.confidence == match.confidence
+
+
 def test_a_stage_from_outside_settles_queries(added, normalizer):
     settled, other = normalizer.normalize_many(["hx cold", "hx colds"], threshold=0)
     assert {match.stage for match in settled} == {"abbreviation"}

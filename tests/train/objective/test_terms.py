@@ -321,6 +321,9 @@ def test_terms_that_other_settings_ask_for():
         config = load(None, ["relation.mu=0", override])
         with pytest.raises(UsageError, match=needed):
             Objective(Sources(config))
+    for override in ("objective.mine.kind=teacher", "objective.yours.kind=relations"):
+        with pytest.raises(UsageError, match="has its own name and no other kind"):
+            Objective(Sources(load(None, [override])))
     config = load(None, ["relation.mu=0.3", "objective.relations.weight=2"])
     assert Objective(Sources(config)).active(0) == {"synonyms": 1, "relations": 2}
 

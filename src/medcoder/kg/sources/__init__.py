@@ -25,12 +25,12 @@ EMBEDDED = frozenset({"open"})
 
 
 def open_source(spec: str, options: ReadOptions | None = None) -> Source:
-    """Open "NAME=PATH", or just "NAME" for the embedded terminology."""
+    """Open "NAME=PATH", or just "NAME" for the bundled terminology."""
     name, equals, path = spec.partition("=")
     make = SOURCES.load(name)
     if name in EMBEDDED:
         if equals:
-            raise UsageError("an embedded source takes no path", where=name, remedy=f"Write {name}")
+            raise UsageError("a bundled source takes no path", where=name, remedy=f"Write {name}")
         source: Source = make(options or ReadOptions())
         return source
     if not path:

@@ -1,4 +1,4 @@
-"""The embedded terminology: HPO and ICD-10-CM from two packages installed with this one.
+"""The bundled terminology: HPO and ICD-10-CM from two packages installed with this one.
 
 Nothing is downloaded, and neither package is imported: only their data files are read. Semantic
 types are the branches of HPO (the children of "Phenotypic abnormality" and the other children of
@@ -106,7 +106,7 @@ def _data(package: str, pattern: str) -> Path:
         for path in sorted(Path(folder, "data").glob(pattern)):
             return path
     raise MissingExtra(
-        "a file that the embedded terminology needs is not there",
+        "a file that the bundled terminology needs is not there",
         values=f"{pattern} of the package {package}",
         remedy="Reinstall medcoder with its dependencies: pip install --force-reinstall medcoder",
     )

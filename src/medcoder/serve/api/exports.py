@@ -186,7 +186,9 @@ def _options(format: str) -> list[Option]:
 
 def _checked(format: str, given: dict[str, Any]) -> dict[str, Any]:
     """The options that were given, if the format has them."""
-    options = {name: value for name, value in given.items() if value}
+    options = {
+        name: value for name, value in given.items() if value is not None and value is not False
+    }
     names = [option.name for option in _options(format)]
     if not set(options) <= set(names):
         known = ", ".join(names) or "none"

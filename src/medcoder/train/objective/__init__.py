@@ -178,6 +178,13 @@ class Objective:
         for name, wanted in sources.config.objective.items():
             if name not in self.terms and name in _NEEDS:
                 raise UsageError(f"objective.{name} needs {_NEEDS[name]}")
+            if wanted.kind != name and (name in _NEEDS or wanted.kind in _NEEDS):
+                raise UsageError(
+                    "a term of the paper has its own name and no other kind",
+                    where=f"objective.{name}",
+                    values=f"kind = {wanted.kind!r}",
+                    remedy=f"Name the table [objective.{wanted.kind}], or take another name",
+                )
             if name not in self.terms:
                 made = OBJECTIVE_TERMS.load(wanted.kind)
                 self.terms[name] = made(sources, **wanted.options)
