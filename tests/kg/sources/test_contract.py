@@ -116,7 +116,7 @@ def test_languages_can_be_left_out(spec):
 
 def test_a_path_that_leads_nowhere(name, tmp_path):
     if name in EMBEDDED:
-        with pytest.raises(UsageError, match=f"{name}: an embedded source takes no path"):
+        with pytest.raises(UsageError, match=f"{name}: a bundled source takes no path"):
             open_source(f"{name}={tmp_path}")
         return
     with pytest.raises(InputError):
