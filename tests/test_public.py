@@ -3,6 +3,7 @@
 import inspect
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -147,3 +148,11 @@ def test_an_old_name_works_and_warns(old, new):
     with pytest.warns(DeprecationWarning, match=f"medcoder.{old} is now medcoder.{new}"):
         value = getattr(medcoder, old)
     assert value is getattr(medcoder, new)
+
+
+def test_no_module_is_left_out_of_the_wheel():
+    """The wheel leaves out what git ignores, wherever it lies."""
+    root = Path(__file__).parents[1]
+    ignored = {line.rstrip("/") for line in (root / ".gitignore").read_text("utf-8").split()}
+    names = {path.name for path in (root / "src").rglob("*") if "__pycache__" not in path.parts}
+    assert ignored & names == set()
