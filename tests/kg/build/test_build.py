@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 from medcoder import artefact
 from medcoder.kg import KG
 from medcoder.kg.build import build_kg as build_graph
-from medcoder.kg.build.pipeline import Build
-from medcoder.kg.build.spill import SortedRuns
 from medcoder.kg.keys import code_key
 from medcoder.text import fold
 from medcoder.types import CONCEPT_FLAGS, Code, Edge, SemanticType, Term

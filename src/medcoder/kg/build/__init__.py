@@ -9,9 +9,9 @@ from typing import Any
 from medcoder import __version__
 from medcoder.artefact import create
 from medcoder.errors import UsageError
+from medcoder.kg import KIND, VERSION
 from medcoder.kg.build.pipeline import Build
 from medcoder.text import FOLD_VERSION
-from medcoder.kg import KIND, VERSION
 from medcoder.types import Progress, Source, silent
 
 GIGABYTE = 1 << 30

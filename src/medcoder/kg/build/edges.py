@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from medcoder.arrays import Array, ArrayWriter
 from medcoder.errors import InputError, MedcoderError
 from medcoder.kg.build.numbering import ABSENT, ConceptIds, Names
 from medcoder.kg.build.spill import SortedRuns
 from medcoder.kg.build.terms import Offsets, count_ascending
-from medcoder.arrays import Array, ArrayWriter
 from medcoder.types import Count
 
 

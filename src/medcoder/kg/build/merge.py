@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
+from medcoder.arrays import Array
 from medcoder.errors import UsageError
-from medcoder.kg.build.terms import code_keys
 from medcoder.kg.build.numbering import ABSENT, ConceptIds, Names
 from medcoder.kg.build.spill import Spill
+from medcoder.kg.build.terms import code_keys
 from medcoder.kg.keys import SEPARATOR, code_key, vocabulary_key
-from medcoder.arrays import Array
 
 DIRECT = "xrefs"
 
@@ -208,6 +208,9 @@ def lines(merge: Merge, ids: ConceptIds) -> Iterator[str]:
     """The merges as a table: status, the concept kept, the other one, the reference, the reason."""
     yield "status\tconcept\tother\treference\treason"
     rows = [("merged", *entry, "") for entry in merge.merged]
-    for status, concept, other, reference, why in [*rows, *(("refused", *r) for r in merge.refused)]:
+    for status, concept, other, reference, why in [
+        *rows,
+        *(("refused", *r) for r in merge.refused),
+    ]:
         code = reference.replace(SEPARATOR, ":")
         yield f"{status}\t{ids.ids[concept]}\t{ids.ids[other]}\t{code}\t{why}"

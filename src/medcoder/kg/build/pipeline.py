@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -12,18 +12,24 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from medcoder.arrays import Array, ArrayWriter, raw_strings
 from medcoder.errors import InputError, MedcoderError
 from medcoder.kg.build.edges import Edges, write_edges
-from medcoder.kg.build.numbering import ABSENT, ConceptIds, Names
 from medcoder.kg.build.merge import Merge, lines, merge_concepts
+from medcoder.kg.build.numbering import ABSENT, ConceptIds, Names
 from medcoder.kg.build.spill import TERM_ROWS, XREF_ROWS, Grouped, SortedRuns, Spill
-from medcoder.kg.build.terms import LAST_ORDINAL, flag_bits, large_strings, write_terms, write_types, write_xrefs
-from medcoder.arrays import Array, ArrayWriter, raw_strings
-from medcoder.kg.keys import concept_bits, hash_strings, make_keys
+from medcoder.kg.build.terms import (
+    LAST_ORDINAL,
+    flag_bits,
+    large_strings,
+    write_terms,
+    write_types,
+    write_xrefs,
+)
 from medcoder.kg.columns import LINE
+from medcoder.kg.keys import concept_bits, hash_strings, make_keys
 from medcoder.prefetch import prefetch
 from medcoder.types import CONCEPT_FLAGS, Part, Progress, Source, Tally, Vocabulary
-
 
 
 class Build:
@@ -160,8 +166,7 @@ class Build:
             flag_bits(frame, numbers, flags)
             self.graph["flags"].kept += len(numbers)
         self.stats["flags"] = {
-            name: int(np.count_nonzero(flags >> bit & 1))
-            for bit, name in enumerate(CONCEPT_FLAGS)
+            name: int(np.count_nonzero(flags >> bit & 1)) for bit, name in enumerate(CONCEPT_FLAGS)
         }
         with ArrayWriter(self.folder, "concept.flags", "uint8") as file:
             file.append(flags)

@@ -127,7 +127,9 @@ class Grouped:
 
     def _parked(self) -> Iterator[tuple[int, int, pl.DataFrame]]:
         borders = np.linspace(0, self._concepts, self._ranges + 1).astype(np.int64)
-        parts = [Spill(self._folder / f"{position}.range.arrow") for position in range(self._ranges)]
+        parts = [
+            Spill(self._folder / f"{position}.range.arrow") for position in range(self._ranges)
+        ]
         for frame in self._frames:
             part = np.searchsorted(borders[1:-1], frame["concept"].to_numpy(), side="right")
             for position in range(int(part.min(initial=0)), int(part.max(initial=0)) + 1):

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from medcoder.arrays import Array, ArrayWriter, StringWriter, raw_strings
 from medcoder.kg.build.numbering import Names
 from medcoder.kg.build.spill import Grouped, SortedRuns
-from medcoder.kg.keys import SEPARATOR, code_key, hash_strings, make_keys, vocabulary_key
-from medcoder.arrays import Array, ArrayWriter, StringWriter, raw_strings
 from medcoder.kg.columns import LINE
+from medcoder.kg.keys import SEPARATOR, code_key, hash_strings, make_keys, vocabulary_key
 from medcoder.prefetch import prefetch
 from medcoder.text import fold_series, is_ascii, language_in
 from medcoder.types import CONCEPT_FLAGS, Count
