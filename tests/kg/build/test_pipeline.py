@@ -31,7 +31,7 @@ def test_no_source(tmp_path):
 
 
 def test_too_little_memory(tmp_path):
-    with pytest.raises(UsageError, match="memory of 1,000 bytes is too little: allow 64 MB"):
+    with pytest.raises(UsageError, match=r"too little memory: 1,000 bytes\. Allow 64 MB"):
         build_kg([toy_source()], tmp_path / "kg", memory=1000)
 
 
@@ -43,7 +43,7 @@ def test_no_terms(tmp_path):
 
 
 def test_unknown_flags(tmp_path):
-    with pytest.raises(MedcoderError, match=r"unknown flags: \['shiny'\]"):
+    with pytest.raises(MedcoderError, match=r"unknown flags: shiny"):
         build_kg([MemorySource(terms=[TERM], flags=[("C1", "shiny")])], tmp_path / "kg")
     assert names(tmp_path) == []
 
@@ -60,7 +60,7 @@ def test_counts_that_do_not_add_up(tmp_path):
             tally["lost"].read += 1
             return super().edges(tally)
 
-    with pytest.raises(MedcoderError, match="the counts of lost do not add up"):
+    with pytest.raises(MedcoderError, match="lost: the counts do not add up"):
         build_kg([Careless(terms=[TERM])], tmp_path / "kg")
     assert names(tmp_path) == []
 
