@@ -32,7 +32,9 @@ class Entry:
     about: str
 
 
-ATTACKS: dict[str, Entry] = {}
+ATTACKS: dict[str, Entry] = {
+    "leaves": Entry(60, 5, "packets, and files outside the home, of every command (strace)"),
+}
 
 
 class Skipped(Exception):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -83,6 +84,8 @@ def serve(
                 raise
 
         place = user_path(folder) if folder is not None else home() / "serve"
+        # Large uploads lie in an unnamed file while they come: on our disk, not in /tmp.
+        tempfile.tempdir = str(place)
         app = make_app(load, folder=place, projects=projects, settings=Settings(token=token))
         server = _server(app, host, port)
         # It hands on the signal that ended it once all is finished.

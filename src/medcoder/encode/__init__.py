@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 CHECKPOINT = "config.json"  # what every Hugging Face checkpoint has
 _TELEMETRY = "ORT_DISABLE_TELEMETRY"
+_OFF = ("1", "true", "yes")  # what onnxruntime takes for a yes; an empty one or "0" is a no
 _ONNX = "onnx"  # folder of an exported encoder inside a model directory
 
 
@@ -35,11 +36,12 @@ def load_onnxruntime(part: str = "") -> Any:
     """The library onnxruntime, or a part of it such as "quantization", with its telemetry off.
 
     It reads the switch when it is imported, so nothing in medcoder imports it in another way.
+    What the environment said before does not count: "0" there is no consent of whoever uses
+    medcoder, whose pages promise that nothing leaves.
     """
-    if sys.modules.get("onnxruntime") is None:
-        os.environ.setdefault(_TELEMETRY, "1")
-    elif _TELEMETRY not in os.environ:
-        os.environ[_TELEMETRY] = "1"  # warns once, and covers processes that this one starts
+    off = os.environ.get(_TELEMETRY, "").lower() in _OFF
+    os.environ[_TELEMETRY] = "1"  # warns once, and covers processes that this one starts
+    if sys.modules.get("onnxruntime") is not None and not off:
         warnings.warn(
             f"onnxruntime was imported before medcoder, without {_TELEMETRY}=1: where it has "
             "telemetry, that is on. Set the variable before the import",
