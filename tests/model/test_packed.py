@@ -113,7 +113,7 @@ def test_what_is_supported():
         "bert": True,
         "roberta": True,
         "distilbert": False,
-        "mpnet": False,
+        "mpnet": True,
     }
     relative = tiny.bert()
     relative.config.position_embedding_type = "relative_key"
@@ -167,7 +167,7 @@ def test_gradients_equal_those_of_the_padded_batch(name, pooling):
         assert torch.allclose(ours[key], gradient, rtol=0, atol=1e-5 * max(size, 1)), key
 
 
-@pytest.mark.parametrize("make", [tiny.bert, tiny.roberta])
+@pytest.mark.parametrize("make", [tiny.bert, tiny.roberta, tiny.mpnet])
 def test_a_term_does_not_see_its_neighbours(make):
     model, terms = make(), terms_of([4, 9, 6])
     with torch.no_grad():
@@ -177,7 +177,7 @@ def test_a_term_does_not_see_its_neighbours(make):
             assert torch.allclose(together[row], alone, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("make", [tiny.bert, tiny.roberta])
+@pytest.mark.parametrize("make", [tiny.bert, tiny.roberta, tiny.mpnet])
 def test_every_dropout_of_the_model_acts_while_training_alone(make):
     model, packed = make(), packed_of(terms_of(SHORT))
     places = [n for n, m in model.named_modules() if isinstance(m, torch.nn.Dropout)]

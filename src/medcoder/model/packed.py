@@ -80,9 +80,9 @@ def unpack(packed: Packed, *, width: int | None = None, fill: int = 0) -> tuple[
 
 
 def supports(model: nn.Module) -> bool:
-    """Whether the model is a BERT or RoBERTa, which this file knows the inside of."""
+    """Whether the model is a BERT, RoBERTa or MPNet, which this file knows the inside of."""
     config: Any = model.config
-    return config.model_type in ("bert", "roberta", "xlm-roberta") and (
+    return config.model_type in ("bert", "roberta", "xlm-roberta", "mpnet") and (
         getattr(config, "position_embedding_type", None) in (None, "absolute")
     )
 
@@ -114,6 +114,10 @@ def _through(model: Any, packed: Packed) -> Tensor:
     owners = packed.owners.view(-1, packed.window)
     seen = (owners[:, :, None] == owners[:, None, :])[:, None]  # (w, 1, window, window)
     hidden = _embed(model, packed)
+    if model.config.model_type == "mpnet":
+        # It adds a bias by distance, which is the same in a window as in a term.
+        bias = model.encoder.compute_position_bias(hidden.view(*owners.shape, -1)[:1])
+        seen = torch.where(seen, bias.to(hidden.dtype), -torch.inf)  # (w, heads, window, window)
     for layer in model.encoder.layer:
         hidden = _layer(layer, hidden, seen)
     return hidden
@@ -122,10 +126,12 @@ def _through(model: Any, packed: Packed) -> Tensor:
 def _embed(model: Any, packed: Packed) -> Tensor:
     embeddings = model.embeddings
     positions = packed.positions
-    if model.config.model_type != "bert":  # RoBERTa counts places after the padding token
+    kind = model.config.model_type
+    if kind != "bert":  # the others count places after the padding token
         positions = positions + embeddings.padding_idx + 1
     total = embeddings.word_embeddings(packed.tokens) + embeddings.position_embeddings(positions)
-    total = total + embeddings.token_type_embeddings.weight[0]
+    if kind != "mpnet":
+        total = total + embeddings.token_type_embeddings.weight[0]
     hidden: Tensor = embeddings.dropout(embeddings.LayerNorm(total))
     if total.is_cuda and torch.is_autocast_enabled("cuda"):
         hidden = hidden.to(torch.get_autocast_dtype("cuda"))
@@ -133,15 +139,22 @@ def _embed(model: Any, packed: Packed) -> Tensor:
 
 
 def _layer(layer: Any, hidden: Tensor, seen: Tensor) -> Tensor:
-    inner, output, training = layer.attention.self, layer.attention.output, layer.training
+    """seen: which tokens see each other, or what is added to their scores."""
+    attention, training = layer.attention, layer.training
+    if hasattr(attention, "attn"):  # MPNet
+        inner, output = attention.attn, attention
+        parts, dense = (inner.q, inner.k, inner.v), inner.o
+    else:
+        inner, output = attention.self, attention.output
+        parts, dense = (inner.query, inner.key, inner.value), output.dense
     shape = (seen.shape[0], seen.shape[2], inner.num_attention_heads, -1)
     query, key, value = (
         part(hidden).view(shape).transpose(1, 2)  # (w, heads, window, d)
-        for part in (inner.query, inner.key, inner.value)
+        for part in parts
     )
     rate = inner.dropout.p if training else 0.0
     mixed = scaled_dot_product_attention(query, key, value, attn_mask=seen, dropout_p=rate)
-    mixed = output.dense(mixed.transpose(1, 2).reshape(hidden.shape))
+    mixed = dense(mixed.transpose(1, 2).reshape(hidden.shape))
     hidden = _norm(output.LayerNorm, hidden + dropout(mixed, output.dropout.p, training))
     wide = layer.intermediate.intermediate_act_fn(layer.intermediate.dense(hidden))
     last = layer.output
