@@ -7,6 +7,7 @@ each begins, and the end), which is Arrow's own layout of large strings.
 from __future__ import annotations
 
 import mmap
+import stat
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +18,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from medcoder.errors import ArtefactError
+
 Array = npt.NDArray[Any]
+_BLOCK = 1 << 20  # entries that are checked at a time
 
 
 def view(array: Array) -> memoryview:
@@ -97,16 +101,63 @@ def write_array(folder: Path, name: str, array: Array) -> None:
 
 def open_array(folder: Path, name: str, dtype: str) -> Array:
     """A read-only array over the file's pages; nothing is read until it is used."""
-    return np.frombuffer(open_bytes(folder, f"{name}.{dtype}"), np.dtype(dtype))
+    data, size = open_bytes(folder, f"{name}.{dtype}"), np.dtype(dtype).itemsize
+    if len(data) % size:
+        raise _wrong(folder / f"{name}.{dtype}", f"{len(data):,} bytes, {size} for each number")
+    return np.frombuffer(data, np.dtype(dtype))
+
+
+def open_rows(folder: Path, name: str, dtype: str, width: int) -> Array:
+    """The same in rows of a width, (n, width)."""
+    array = open_array(folder, name, dtype)
+    if width < 1 or len(array) % width:
+        raise _wrong(folder / f"{name}.{dtype}", f"{len(array):,} numbers, {width} in each row")
+    return array.reshape(-1, width)
 
 
 def open_bytes(folder: Path, name: str) -> mmap.mmap | bytes:
     """The bytes of a file, mapped."""
     path = folder / name
-    if path.stat().st_size == 0:  # an empty file cannot be mapped
+    about = path.stat()
+    if not stat.S_ISREG(about.st_mode):  # a pipe would be waited for
+        raise _wrong(path, "it is not a file")
+    if about.st_size == 0:  # an empty file cannot be mapped
         return b""
     with path.open("rb") as file:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def check_bounds(path: Path, firsts: Array, *, count: int, end: int) -> None:
+    """Whether `count` parts begin at the start of an array of `end`, and end where it ends.
+
+    That they lie one after the other is not looked at: that would read all of them.
+    """
+    if len(firsts) != count + 1 or firsts[0] != 0 or firsts[-1] != end:
+        raise _wrong(path, f"it does not divide {end:,} entries among {count:,}")
+
+
+def check_ascending(path: Path, numbers: Array, *, strictly: bool = False) -> None:
+    """Whether numbers ascend; reads all of them, a block at a time."""
+    for start in range(0, max(len(numbers) - 1, 0), _BLOCK):
+        block = numbers[start : start + _BLOCK + 1]
+        wrong = block[1:] <= block[:-1] if strictly else block[1:] < block[:-1]
+        if wrong.any():
+            raise _wrong(path, f"entry {start + 1 + int(np.argmax(wrong)):,} is out of order")
+
+
+def check_inside(path: Path, numbers: Array, count: int, *, least: int = 0) -> None:
+    """Whether all numbers are from `least` to below `count`; reads them a block at a time."""
+    for start in range(0, len(numbers), _BLOCK):
+        block = numbers[start : start + _BLOCK]
+        if block.size and (block.min() < least or block.max() >= count):
+            wrong = int(np.argmax((block < least) | (block >= count)))
+            raise _wrong(path, f"entry {start + wrong:,} is not below {count:,}")
+
+
+def _wrong(path: Path, values: str) -> ArtefactError:
+    return ArtefactError(
+        "it is not as it should be", where=path, values=values, remedy="Copy or build it again"
+    )
 
 
 class Strings(Sequence[str]):

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import glob
-import hashlib
-import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,8 +19,21 @@ from typing import Any
 
 from medcoder.errors import ArtefactError, UsageError
 from medcoder.files import disk_full, sync, write_json
+from medcoder.manifest import (
+    META,
+    SEAL,
+    check_file,
+    check_files,
+    check_meta,
+    check_small,
+    checksums,
+    fingerprint_of,
+    read_json,
+    seal_of,
+)
 
-META = "meta.json"
+__all__ = ["META", "Draft", "check_free", "create", "fingerprint", "open_artefact", "read_meta"]
+__all__ += ["sweep", "verify"]
 _UNDER_WAY: set[Path] = set()  # directories that this process is writing now
 
 
@@ -68,12 +79,12 @@ def create(
             made = {
                 "kind": kind,
                 "version": version,
-                "fingerprint": _fingerprint(files),
+                "fingerprint": fingerprint_of(files),
                 "parents": dict(parents or {}),
                 "files": files,
                 **draft.meta,
             }
-            write_json(draft.path / META, made)
+            write_json(draft.path / META, made | {SEAL: seal_of(made)})
             for entry in draft.path.rglob("*"):
                 sync(entry)
             sync(draft.path)
@@ -92,9 +103,16 @@ def create(
         _UNDER_WAY.discard(partial)
 
 
-def open_artefact(path: Path, *, kind: str, version: int) -> dict[str, Any]:
-    """The meta data of an artefact, after checking that it is of this kind and whole."""
-    meta = read_meta(path, kind=kind)
+def open_artefact(
+    path: Path, *, kind: str, version: int, needs: Iterable[str] = ()
+) -> dict[str, Any]:
+    """The meta data of an artefact, after checking that it is of this kind and whole.
+
+    Files up to 4 MiB are compared with their checksums; `verify` compares all.
+
+    needs: files that must be among its own
+    """
+    meta = _said(path, kind=kind)
     if meta.get("version") != version:
         raise ArtefactError(
             "its format is of another version",
@@ -103,14 +121,24 @@ def open_artefact(path: Path, *, kind: str, version: int) -> dict[str, Any]:
             remedy="Build it again, or use the medcoder that made it "
             f"({meta.get('made_by', 'unknown')})",
         )
-    _check_sizes(path, meta)
+    check_meta(path, meta)
+    check_files(path, meta, needs=needs)
+    check_small(path, meta)
     return meta
 
 
 def read_meta(path: Path, *, kind: str) -> dict[str, Any]:
+    """The meta data of an artefact of this kind; its files are not looked at."""
+    meta = _said(path, kind=kind)
+    check_meta(path, meta)
+    return meta
+
+
+def _said(path: Path, *, kind: str) -> dict[str, Any]:
+    """What `meta.json` says, which may be wrong in all but the kind."""
     file = Path(path) / META
     try:
-        meta = json.loads(file.read_text(encoding="utf-8"))
+        meta = read_json(file)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise ArtefactError(
             f"it is not {_a(kind)}: it has no {META}", where=path, remedy="Check the path"
@@ -121,7 +149,9 @@ def read_meta(path: Path, *, kind: str) -> dict[str, Any]:
         ) from error
     if not isinstance(meta, dict) or meta.get("kind") != kind or "files" not in meta:
         stored = meta.get("kind") if isinstance(meta, dict) else None
-        other = _a(stored) if stored else "a directory of something else"
+        other = "a directory of something else"
+        if isinstance(stored, str) and stored.isprintable() and 0 < len(stored) < 40:
+            other = _a(stored)
         raise ArtefactError(
             f"it is not {_a(kind)}",
             where=path,
@@ -140,12 +170,9 @@ def fingerprint(path: Path, *, kind: str) -> str:
 def verify(path: Path, *, kind: str) -> None:
     """Read every file of an artefact and compare it with its digest."""
     meta = read_meta(path, kind=kind)
-    _check_sizes(path, meta)
+    check_files(path, meta)
     for name, entry in meta["files"].items():
-        if _digest(Path(path) / name) != entry["blake2b"]:
-            raise ArtefactError(
-                "it was changed or damaged", where=Path(path) / name, remedy="Build it again"
-            )
+        check_file(Path(path) / name, entry)
 
 
 def _a(kind: str) -> str:
@@ -155,42 +182,14 @@ def _a(kind: str) -> str:
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
-def _check_sizes(path: Path, meta: Mapping[str, Any]) -> None:
-    """Whether all files are there and as long as they were."""
-    for name, entry in meta["files"].items():
-        file = Path(path) / name
-        size = file.stat().st_size if file.exists() else -1
-        if size != entry["size"]:
-            has = "it is missing" if size < 0 else f"it has {size:,} bytes, not {entry['size']:,}"
-            raise ArtefactError(
-                f"the {meta['kind']} {'are' if meta['kind'].endswith('s') else 'is'} damaged",
-                where=file,
-                values=has,
-                remedy="Copy or build it again",
-            )
-
-
-def _fingerprint(files: Mapping[str, Mapping[str, Any]]) -> str:
-    lines = "".join(f"{name} {entry['blake2b']}\n" for name, entry in sorted(files.items()))
-    return hashlib.blake2b(lines.encode(), digest_size=16).hexdigest()
-
-
 def _digests(folder: Path) -> dict[str, dict[str, Any]]:
-    """Size and digest of every file; the name is relative and uses forward slashes."""
+    """Size and checksums of every file; the name is relative and uses forward slashes."""
     files = sorted(file for file in folder.rglob("*") if file.is_file())
     with ThreadPoolExecutor() as pool:  # hashing lets go of the interpreter lock
         return {
-            file.relative_to(folder).as_posix(): {"size": file.stat().st_size, "blake2b": digest}
-            for file, digest in zip(files, pool.map(_digest, files), strict=True)
+            file.relative_to(folder).as_posix(): {"size": file.stat().st_size} | sums._asdict()
+            for file, sums in zip(files, pool.map(checksums, files), strict=True)
         }
-
-
-def _digest(file: Path) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    with file.open("rb", buffering=0) as stream:
-        while block := stream.read(1 << 22):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def check_free(path: Path, *, kind: str, overwrite: bool) -> None:
@@ -202,7 +201,7 @@ def check_free(path: Path, *, kind: str, overwrite: bool) -> None:
             remedy="Choose another place, or allow it to be overwritten",
         )
     if path.exists() and any(path.iterdir() if path.is_dir() else [path]):
-        read_meta(path, kind=kind)  # never overwrite what is not ours
+        _said(path, kind=kind)  # never overwrite what is not ours; what is damaged may go
 
 
 def sweep(path: Path) -> None:

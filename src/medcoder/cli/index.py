@@ -117,7 +117,7 @@ def describe(normalizer: Normalizer) -> dict[str, Any]:
 
     meta, path = normalizer.meta, normalizer.path
     encoder = read_meta(path / ENCODER, kind=KIND)
-    about = ("kind", "version", "files", "parents", "pad")
+    about = ("kind", "version", "files", "parents", "pad", "seal")
     return {
         "path": str(path),
         "kind": meta["index"],

@@ -9,12 +9,19 @@ from typing import Any
 import faiss
 import numpy as np
 
-from medcoder.index.checksummed import check_fits, read_checksummed, slack_of, write_checksummed
+from medcoder.index.checksummed import (
+    check_bytes,
+    check_fits,
+    check_walk,
+    read_checksummed,
+    slack_of,
+    write_checksummed,
+)
 from medcoder.index.exact import NOTHING, Filtered, Floats, Mask, Neighbours, checked, scan, settle
 from medcoder.index.stored import Stored
 from medcoder.vectors import Vectors, widen
 
-_FILE = "hnsw.faiss"
+_FILE, _FAISS = "hnsw.faiss", b"IHNs"
 _LINKS = 32  # of each row
 _BREADTH = 200  # of the search while building
 _OVER = 4  # candidates rescored for each row asked for
@@ -37,9 +44,13 @@ class HnswIndex:
     def __init__(self, vectors: Vectors, folder: Path) -> None:
         self._vectors = Stored(vectors)
         self._filtered = Filtered(self._vectors)
-        self._index: Any = read_checksummed(folder / _FILE)
-        check_fits(folder / _FILE, self._index, rows=len(vectors), width=vectors.width)
-        self._slack = slack_of(faiss.downcast_index(self._index.storage).sq)
+        file, rows, width = folder / _FILE, len(vectors), vectors.width
+        self._index: Any = read_checksummed(file, _FAISS)
+        check_fits(file, self._index, rows=rows, width=width)
+        quantizer = faiss.downcast_index(self._index.storage).sq
+        check_bytes(file, quantizer, width=width)
+        check_walk(file, self._index, rows=rows, width=width)
+        self._slack = slack_of(quantizer)
 
     @staticmethod
     def build(vectors: Vectors, folder: Path) -> None:

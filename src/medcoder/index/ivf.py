@@ -22,7 +22,15 @@ import numpy.typing as npt
 
 from medcoder.arrays import open_array, write_array
 from medcoder.errors import ArtefactError
-from medcoder.index.checksummed import check_fits, read_checksummed, slack_of, write_checksummed
+from medcoder.index.checksummed import (
+    check_bytes,
+    check_fits,
+    check_walk,
+    read_checksummed,
+    slack_of,
+    unfit,
+    write_checksummed,
+)
 from medcoder.index.clusters import Clusters
 from medcoder.index.exact import NOTHING, Filtered, Floats, Mask, Neighbours, checked, settle
 from medcoder.index.stored import Stored
@@ -30,7 +38,7 @@ from medcoder.vectors import Vectors, widen
 
 Encode = Callable[[int, int], npt.NDArray[np.uint8]]  # codes of the rows from start to stop
 
-_FILE = "ivf.faiss"
+_FILE, _FAISS = "ivf.faiss", b"IwSq"
 _LISTS, _LIST_OF, _SIZES = "ivf.lists", "row.list", "list.size"
 _SORTED = 1 << 19  # rows that are sorted into lists at a time
 _NUMBER = 8  # bytes of a row's number
@@ -63,7 +71,8 @@ class IvfIndex:
         self._vectors = Stored(vectors)
         self._filtered = Filtered(self._vectors)
         self._last: _Part | None = None
-        self._index: Any = read_checksummed(folder / _FILE)
+        self._index: Any = read_checksummed(folder / _FILE, _FAISS)
+        self._check(folder / _FILE, vectors.width)
         self._lists = open_lists(folder, self._index, len(vectors))
         check_fits(folder / _FILE, self._index, rows=len(vectors), width=vectors.width)
         self._whole = _Part(None, len(vectors), self._lists.sizes)
@@ -72,6 +81,19 @@ class IvfIndex:
         self._centroids: Floats = faiss.rev_swig_ptr(
             centroids.get_xb(), self._index.nlist * vectors.width
         ).reshape(-1, vectors.width)
+
+    def _check(self, file: Path, width: int) -> None:
+        """Before there are lists: whether the rest is of this width, and leads to a list."""
+        index = self._index
+        if (index.d, index.code_size, index.by_residual) != (width, width, False):
+            raise unfit(file)
+        if index.nlist < 1 or index.direct_map.type != faiss.DirectMap.NoMap:
+            raise unfit(file)
+        check_bytes(file, index.sq, width=width)
+        near = faiss.downcast_index(index.quantizer)
+        if not isinstance(near, faiss.IndexHNSWFlat):
+            raise unfit(file)
+        check_walk(file, near, rows=index.nlist, width=width)
 
     @staticmethod
     def build(vectors: Vectors, folder: Path) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from medcoder.arrays import Array, open_array, open_bytes, view
+from medcoder.arrays import Array, open_array, open_bytes, open_rows, view
 
 INFO = 3  # columns of `info`
 LINE = "\n"  # ends each string; the build turns it into a space where a term has one
@@ -30,16 +30,25 @@ class Terms:
     def __init__(self, folder: Path) -> None:
         self._data: mmap.mmap | bytes = open_bytes(folder, "term.data")
         # (concepts + 1, 2): number of the first term, and the first byte of the concept's lines
-        bounds = open_array(folder, "concept.terms", "int64").reshape(-1, 2)
+        bounds = open_rows(folder, "concept.terms", "int64", 2)
         self.first = bounds[:, 0]
-        self._first_byte = bounds[:, 1]
+        self.first_byte = bounds[:, 1]
         # (terms, 3): numbers of language, vocabulary and kind
-        self.info = open_array(folder, "term.info", "uint16").reshape(-1, INFO)
+        self.info = open_rows(folder, "term.info", "uint16", INFO)
         self._bounds = view(bounds.reshape(-1))
         self._info = view(self.info.reshape(-1))
 
     def __len__(self) -> int:
         return len(self.info)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all strings."""
+        return len(self._data)
+
+    def data(self, begin: int, end: int) -> bytes:
+        """The lines between two bytes."""
+        return self._data[begin:end]
 
     def of(self, concept: int) -> Iterator[tuple[str, str, int, int, int]]:
         """Text, code and the numbers of language, vocabulary and kind of each of its terms."""
@@ -80,7 +89,7 @@ class Terms:
 
     def _texts(self, low: int, high: int) -> pa.LargeStringArray:
         """Texts of the terms of concepts [low, high)."""
-        begin, end = int(self._first_byte[low]), int(self._first_byte[high])
+        begin, end = int(self.first_byte[low]), int(self.first_byte[high])
         data = np.frombuffer(self._data[begin:end], np.uint8)
         terms = np.diff(self.first[low : high + 1])
         ends = np.flatnonzero(data == ord(LINE))
@@ -114,8 +123,8 @@ class Edges:
 
     def __init__(self, folder: Path, *, concept_bits: int, relation_bits: int) -> None:
         self.keys = open_array(folder, "edge", "uint64")
-        self._first_in = open_array(folder, "concept.in", "int64")  # (concepts + 1,)
-        self._in = open_array(folder, "edge.in", "uint32")  # numbers of edges, by tail
+        self.first_in = open_array(folder, "concept.in", "int64")  # (concepts + 1,)
+        self.into = open_array(folder, "edge.in", "uint32")  # numbers of edges, by tail
         self._tail_bits = np.uint64(concept_bits)
         self._head_shift = np.uint64(concept_bits + relation_bits)
         self._tail_mask = np.uint64((1 << concept_bits) - 1)
@@ -140,7 +149,7 @@ class Edges:
 
     def incoming(self, concept: int) -> Array:
         """Keys of the edges that end at the concept."""
-        return self.keys[self._in[self._first_in[concept] : self._first_in[concept + 1]]]
+        return self.keys[self.into[self.first_in[concept] : self.first_in[concept + 1]]]
 
     def contains(self, head: Array, relation: Array, tail: Array) -> npt.NDArray[np.bool_]:
         """Whether each triplet of numbers is an edge; the arrays are broadcast."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -10,9 +9,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from medcoder.arrays import Array, Strings, open_array
+from medcoder.arrays import Array, Strings, check_bounds, open_array, open_rows
 from medcoder.artefact import open_artefact
-from medcoder.errors import NotFound
+from medcoder.errors import ArtefactError, NotFound
 from medcoder.kg.columns import Edges, Terms, Triples
 from medcoder.kg.keys import (
     SEPARATOR,
@@ -24,11 +23,21 @@ from medcoder.kg.keys import (
     hash_text,
     vocabulary_key,
 )
+from medcoder.kg.names import Names, read_dictionary
+from medcoder.manifest import META
 from medcoder.text import check_fold, fold
 from medcoder.types import CONCEPT_FLAGS, Code, Edge, SemanticType, Term, Vocabulary
 
 KIND = "knowledge graph"
 VERSION = 1
+FILES = (
+    "names.json", "stats.json", "report.json", "concept.flags.uint8", "concept.terms.int64",
+    "concept.types.int64", "concept.xrefs.int64", "concept.in.int64", "term.data",
+    "term.info.uint16", "type.uint16", "xref.code.data", "xref.code.offsets.int64",
+    "xref.info.uint16", "edge.uint64", "edge.in.uint32", "find.id.uint64", "find.text.uint64",
+    "find.code.uint64",
+)  # fmt: skip
+_KEY = 64  # bits of the key of an edge
 
 Ids = str | Sequence[str] | npt.NDArray[Any]  # string ids, or numbers from `KG.indices`
 
@@ -48,13 +57,13 @@ class KG:
         """Use `KG.open`."""
         self.path = path
         self.meta = meta
-        names = json.loads((path / "names.json").read_text(encoding="utf-8"))
-        self.vocabularies = tuple(Vocabulary(*entry) for entry in names["vocabularies"])
+        names = Names(path)
+        self.vocabularies = names.rows("vocabularies", Vocabulary)
         self._vocabulary_names = tuple(entry.name for entry in self.vocabularies)
-        self.languages: tuple[str, ...] = tuple(names["languages"])
-        self.kinds: tuple[str, ...] = tuple(names["kinds"])
-        self.types = tuple(SemanticType(*entry) for entry in names["types"])
-        self.relations: tuple[str, ...] = tuple(names["relations"])
+        self.languages = names.words("languages")
+        self.kinds = names.words("kinds")
+        self.types = names.rows("types", SemanticType)
+        self.relations = names.words("relations")
         self._relation_numbers = {label: number for number, label in enumerate(self.relations)}
 
         self.flags = open_array(path, "concept.flags", "uint8")  # (n,) bits of CONCEPT_FLAGS
@@ -62,21 +71,27 @@ class KG:
         self.first_type = open_array(path, "concept.types", "int64")  # (n + 1,)
         self.type_numbers = open_array(path, "type", "uint16")
         self.first_xref = open_array(path, "concept.xrefs", "int64")  # (n + 1,)
-        self._xref_codes = Strings(path, "xref.code")
-        self.xref_info = open_array(path, "xref.info", "uint16").reshape(-1, 2)
+        self.xref_codes = Strings(path, "xref.code")
+        self.xref_info = open_rows(path, "xref.info", "uint16", 2)
 
         bits = concept_bits(len(self))
-        self.edges = Edges(path, concept_bits=bits, relation_bits=int(meta["relation_bits"]))
+        self.edges = Edges(path, concept_bits=bits, relation_bits=_relation_bits(path, meta, bits))
         self._id_keys = Keys(path, "find.id", bits)
         self._text_keys = Keys(path, "find.text", bits)
         self._code_keys = Keys(path, "find.code", bits)
+        self._check_bounds()
 
     @classmethod
     def open(cls, path: str | Path) -> KG:
         """Open a graph directory; it is mapped, not read."""
-        meta = open_artefact(Path(path), kind=KIND, version=VERSION)
+        meta = open_artefact(Path(path), kind=KIND, version=VERSION, needs=FILES)
         check_fold(meta, Path(path), command="medcoder kg build")
         return cls(Path(path), meta)
+
+    @property
+    def look_ups(self) -> tuple[Keys, Keys, Keys]:
+        """Of ids, terms and codes."""
+        return self._id_keys, self._text_keys, self._code_keys
 
     @property
     def fingerprint(self) -> str:
@@ -246,15 +261,29 @@ class KG:
 
     def stats(self) -> dict[str, Any]:
         """Totals, and counts by language, vocabulary, kind, type, relation and flag."""
-        stats: dict[str, Any] = json.loads((self.path / "stats.json").read_text(encoding="utf-8"))
-        return stats
+        return read_dictionary(self.path / "stats.json")
 
     def report(self) -> dict[str, Any]:
         """What the build read, kept and left out, and why."""
-        report: dict[str, Any] = json.loads((self.path / "report.json").read_text(encoding="utf-8"))
-        return report
+        return read_dictionary(self.path / "report.json")
 
     # Inside
+
+    def _check_bounds(self) -> None:
+        """Whether the columns are of the same concepts, terms, codes and edges."""
+        path, size = self.path, len(self)
+        terms, edges, xrefs = len(self.terms), len(self.edges), len(self.xref_info)
+        check_bounds(path / "concept.terms.int64", self.terms.first, count=size, end=terms)
+        check_bounds(
+            path / "concept.terms.int64", self.terms.first_byte, count=size, end=self.terms.size
+        )
+        types = len(self.type_numbers)
+        check_bounds(path / "concept.types.int64", self.first_type, count=size, end=types)
+        check_bounds(path / "concept.xrefs.int64", self.first_xref, count=size, end=xrefs)
+        codes = self.xref_codes
+        check_bounds(path / "xref.code.offsets.int64", codes.offsets, count=xrefs,
+                     end=len(codes.data))  # fmt: skip
+        check_bounds(path / "concept.in.int64", self.edges.first_in, count=size, end=edges)
 
     def _number(self, concept: str) -> int | None:
         for number in self._id_keys.candidates(hash_text(concept)):
@@ -270,7 +299,7 @@ class KG:
         return [
             Code(self._vocabulary_names[vocabulary], code)
             for (vocabulary, xref_kind), code in zip(
-                info, self._xref_codes.range(start, stop), strict=True
+                info, self.xref_codes.range(start, stop), strict=True
             )
             if self.kinds[xref_kind] == kind
         ]
@@ -305,6 +334,18 @@ class KG:
         if array.dtype.kind in "iu":
             return _checked(array, len(self), "concept")
         return self.indices(array.ravel().tolist()).reshape(array.shape)
+
+
+def _relation_bits(path: Path, meta: dict[str, Any], concept_bits: int) -> int:
+    """Bits of a relation in the key of an edge, which also has those of two concepts."""
+    bits, spaces = meta.get("relation_bits"), meta.get("namespaces")
+    fits = type(bits) is int and bits >= 0 and bits + 2 * concept_bits <= _KEY
+    if not fits or not (isinstance(spaces, list) and all(isinstance(s, str) for s in spaces)):
+        raise ArtefactError(
+            "it is not as it should be", where=path / META, values="relation_bits or namespaces",
+            remedy="Copy or build it again",
+        )  # fmt: skip
+    return int(bits)  # type: ignore[arg-type]
 
 
 def _checked(numbers: Array, count: int, what: str) -> Array:

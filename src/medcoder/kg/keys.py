@@ -162,6 +162,10 @@ class Keys:
             numbers.append(number)
         return numbers
 
+    def numbers(self, keys: Array) -> Array:
+        """The concepts that keys hold."""
+        return (keys & np.uint64((1 << self._bits) - 1)).astype(np.int64)
+
     def first(self, hashes: Array) -> tuple[Array, Array]:
         """For many hashes at once: the first candidate of each (or 0), and how many there are."""
         shift = np.uint64(self._bits)
@@ -171,4 +175,4 @@ class Keys:
         if len(self.keys) == 0:
             return np.zeros(len(hashes), np.int64), np.zeros(len(hashes), np.int64)
         keys = self.keys[np.minimum(begin, len(self.keys) - 1)]
-        return (keys & np.uint64((1 << self._bits) - 1)).astype(np.int64), end - begin
+        return self.numbers(keys), end - begin

@@ -7,17 +7,17 @@ vectors are linked into it where the file system can do that, and copied where i
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 from collections.abc import Sequence
 from importlib.metadata import version
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from medcoder.artefact import check_free, create, fingerprint, open_artefact
+from medcoder.artefact import META, check_free, create, fingerprint, open_artefact
 from medcoder.bundled.graph import REMEDY, bundled_kg, home
 from medcoder.bundled.models import MODEL, bundled_calibration, bundled_model, bundled_vectors
 from medcoder.encode.onnx import OnnxEncoder
@@ -25,6 +25,7 @@ from medcoder.errors import ArtefactError, UsageError
 from medcoder.files import write_json
 from medcoder.index import INDEXES, build_index, choose, open_index
 from medcoder.kg import KG
+from medcoder.manifest import read_json
 from medcoder.normalize.batch import Fusion
 from medcoder.normalize.calibrate import Calibration, calibrate
 from medcoder.normalize.custom_terms import CustomTerms
@@ -40,6 +41,7 @@ KIND = "index"
 VERSION = 2
 CALIBRATION = "calibration.json"
 KG_PART, ENCODER, VECTORS, SEARCH, GRAMS = "kg", "encoder", "vectors", "search", "grams"
+_NEEDED = (CALIBRATION, *(f"{part}/{META}" for part in (KG_PART, ENCODER, VECTORS)))
 _QUERIES = 4000  # that calibration draws from the graph
 _SYNONYMS = 200  # concepts with two terms or more that it takes to learn from hidden ones
 Calibrated = Literal["graph", "given", "embedded graph"]
@@ -176,7 +178,7 @@ def _build_bundled(path: Path, graph: Path, folder: Path, progress: Progress | N
 
 def open_parts(path: Path) -> tuple[dict[str, Any], KG, Vectors]:
     """The meta data, the graph and the vectors of an index directory."""
-    meta = open_artefact(path, kind=KIND, version=VERSION)
+    meta = open_artefact(path, kind=KIND, version=VERSION, needs=_NEEDED)
     check_fold(meta, path, command="medcoder index build")
     kg = KG.open(path / KG_PART)
     vectors = Vectors.open(path / VECTORS, kg=kg)
@@ -185,16 +187,40 @@ def open_parts(path: Path) -> tuple[dict[str, Any], KG, Vectors]:
         raise ArtefactError(
             "it was made of other parts than it holds", where=path, remedy="Build it again"
         )
+    counts = {
+        "concepts": len(kg), "terms": len(kg.terms), "rows": len(vectors), "width": vectors.width,
+    }  # fmt: skip
+    known = isinstance(meta.get("index"), str) and meta["index"] in INDEXES
+    if not known or {name: meta.get(name) for name in counts} != counts:
+        raise ArtefactError(
+            "it says of itself what it is not",
+            where=path / META,
+            values=f"it holds {counts}",
+            remedy="Copy or build it again",
+        )
     return meta, kg, vectors
+
+
+def open_grams(path: Path, rows: int) -> Grams:
+    """The letters of an index directory with as many rows."""
+    grams = Grams(path / GRAMS)
+    if len(grams) != rows:
+        raise ArtefactError(
+            f"it is not of {rows:,} rows", where=path / GRAMS, remedy="Copy or build it again"
+        )
+    return grams
 
 
 def read_calibration(file: Path) -> tuple[Fusion, dict[str, Calibration]]:
     """How scores are fused, and calibrations by set of stages."""
     try:
-        stored = json.loads(file.read_text(encoding="utf-8"))
+        stored = read_json(file)
         fitted = {name: Calibration.from_dict(entry) for name, entry in stored["stages"].items()}
-        return Fusion(**stored["fusion"]), fitted
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        fusion = Fusion(**stored["fusion"])
+        if not all(isinstance(value, (int, float)) and isfinite(value) for value in fusion):
+            raise ValueError("its fusion is not of numbers")
+        return fusion, fitted
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ArtefactError(
             "it cannot be read", where=file, values=repr(error), remedy="Build the index again"
         ) from error

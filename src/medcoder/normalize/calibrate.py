@@ -20,6 +20,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import chain
+from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -105,11 +107,19 @@ class Calibration:
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> Calibration:
-        pairs = {name: tuple(map(tuple, stored[name])) for name in ("curve", "reliability")}
+        rows = {name: tuple(map(tuple, stored[name])) for name in ("curve", "reliability")}
         weights = {name: tuple(stored[name]) for name in ("best", "others")}
         if any(len(some) != len(FEATURES) for some in weights.values()):
             raise ValueError(f"it needs {len(FEATURES)} weights of each kind")
-        return cls(**stored | pairs | weights)
+        if any(len(row) != 3 for some in rows.values() for row in some):
+            raise ValueError("it needs rows of three numbers")
+        numbers = [stored["threshold"], stored["error"], *chain(*weights.values())]
+        numbers += chain(*rows["curve"], *rows["reliability"])
+        for name in ("queries", "accuracy"):
+            numbers += stored.get(name, {}).values()
+        if not all(type(number) in (int, float) and isfinite(number) for number in numbers):
+            raise ValueError("it needs finite numbers")
+        return cls(**stored | rows | weights)
 
 
 class Asked(NamedTuple):

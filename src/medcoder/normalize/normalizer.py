@@ -16,8 +16,8 @@ from medcoder.normalize.batch import Candidate, Search
 from medcoder.normalize.build import (
     CALIBRATION,
     ENCODER,
-    GRAMS,
     SEARCH,
+    open_grams,
     open_parts,
     read_calibration,
 )
@@ -26,7 +26,6 @@ from medcoder.normalize.custom_terms import SOURCE, CustomTerms, custom_terms_fi
 from medcoder.normalize.filters import Filter, Filters
 from medcoder.normalize.rank import Ranker
 from medcoder.normalize.stages import CERTAIN, STAGES, calibration_name
-from medcoder.normalize.stages.letters import Grams
 from medcoder.text import clean
 from medcoder.types import Answer, Encoder, Match, Progress
 from medcoder.vectors import Vectors
@@ -64,7 +63,7 @@ class Normalizer:
             kg,
             vectors,
             open_index(meta["index"], vectors, path / SEARCH),
-            Grams(path / GRAMS),
+            open_grams(path, len(vectors)),
             self.custom_terms,
         )
 

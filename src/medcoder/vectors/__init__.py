@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from medcoder.arrays import open_array
-from medcoder.artefact import open_artefact
+from medcoder.arrays import check_bounds, open_array, open_rows
+from medcoder.artefact import META, open_artefact
 from medcoder.errors import ArtefactError
 from medcoder.kg import KG
 
@@ -18,6 +18,11 @@ VERSION = 1
 ROWS, HASHES, TERM_ROW = "row.vector", "row.hash", "term.row"
 ROW_TERMS, ROW_FIRST = "row.terms", "row.first"
 NO_ROW = -1
+FILES = (
+    f"{ROWS}.float16", f"{HASHES}.uint64", f"{TERM_ROW}.int32", f"{ROW_TERMS}.int32",
+    f"{ROW_FIRST}.int64",
+)  # fmt: skip
+_WIDEST = 1 << 16  # numbers of a vector
 
 
 class Vectors:
@@ -31,31 +36,34 @@ class Vectors:
         """Use `Vectors.open`."""
         self.path = path
         self.meta = meta
-        self.width = int(meta["width"])
-        self.rows = open_array(path, ROWS, "float16").reshape(-1, self.width)
+        self.width: int = meta.get("width", 0)
+        if type(self.width) is not int or not 0 < self.width <= _WIDEST:
+            raise _wrong(path / META, f"width {self.width!r}"[:100])
+        self.rows = open_rows(path, ROWS, "float16", self.width)
         self.hashes = open_array(path, HASHES, "uint64")  # (u,) of each row's text
         self.term_row = open_array(path, TERM_ROW, "int32")
         self._terms = open_array(path, ROW_TERMS, "int32")  # terms, those of a row together
         self._first = open_array(path, ROW_FIRST, "int64")  # (u + 1,)
-        if len(self._first) and (self._first[0] != 0 or self._first[-1] != len(self._terms)):
-            raise ArtefactError(
-                "it was changed or damaged",
-                where=path / f"{ROW_FIRST}.int64",
-                remedy="Copy or build it again",
-            )
+        check_bounds(path / f"{ROW_FIRST}.int64", self._first, count=len(self.rows),
+                     end=len(self._terms))  # fmt: skip
+        if len(self.hashes) != len(self.rows):
+            raise _wrong(path / f"{HASHES}.uint64", f"not of {len(self.rows):,} rows")
 
     @classmethod
     def open(cls, path: str | Path, *, kg: KG | None = None) -> Vectors:
         """Open a directory of vectors; with `kg`, check that they are of that graph."""
-        meta = open_artefact(Path(path), kind=KIND, version=VERSION)
-        if kg is not None and meta["parents"]["kg"] != kg.fingerprint:
+        meta = open_artefact(Path(path), kind=KIND, version=VERSION, needs=FILES)
+        if kg is not None and meta["parents"].get("kg") != kg.fingerprint:
             raise ArtefactError(
                 "the vectors are of another graph",
                 where=path,
                 values=f"not {kg.path}",
                 remedy="Embed this graph",
             )
-        return cls(Path(path), meta)
+        vectors = cls(Path(path), meta)
+        if kg is not None and len(vectors.term_row) != len(kg.terms):
+            raise _wrong(vectors.path / f"{TERM_ROW}.int32", f"not of {len(kg.terms):,} terms")
+        return vectors
 
     @property
     def fingerprint(self) -> str:
@@ -65,7 +73,7 @@ class Vectors:
     @property
     def encoder(self) -> str:
         """Fingerprint of the encoder that made them."""
-        value: str = self.meta["parents"]["encoder"]
+        value: str = self.meta["parents"].get("encoder", "")
         return value
 
     def __len__(self) -> int:
@@ -99,6 +107,12 @@ class Vectors:
         """The first term of every row."""
         terms: npt.NDArray[np.int32] = self._terms[self._first[:-1]]
         return terms
+
+
+def _wrong(path: Path, values: str) -> ArtefactError:
+    return ArtefactError(
+        "it is not as it should be", where=path, values=values, remedy="Copy or build it again"
+    )
 
 
 def widen(halves: npt.NDArray[np.float16]) -> npt.NDArray[np.float32]:

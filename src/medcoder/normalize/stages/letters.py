@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from medcoder.arrays import open_array, write_array
+from medcoder.arrays import check_ascending, check_bounds, check_inside, open_array, write_array
 from medcoder.kg.keys import hash_text
 from medcoder.normalize.batch import Batch, Pairs, enough
 from medcoder.normalize.stages import Measure, Searched
@@ -159,14 +159,28 @@ class Grams:
     """Memory-mapped lists."""
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._first = open_array(folder, _FIRST, "int64")
         self._lists = open_array(folder, _ROWS, "uint32")
         self._norms = open_array(folder, _NORMS, "float32")
+        lists = folder / f"{_FIRST}.int64"
+        check_bounds(lists, self._first, count=_BUCKETS, end=len(self._lists))
         self._divisors = np.where(self._norms > 0, self._norms, np.inf)  # a row without trigrams
         self._words = open_array(folder, _WORDS, "uint64")
         self._word_counts = open_array(folder, _COUNTS, "uint32")
         self._counts = np.diff(self._first)
+        check_inside(lists, self._counts, len(self._norms) + 1)  # as many rows as there are
         self._weights = _idf(self._counts, len(self._norms)) ** 2
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self._norms)
+
+    def check(self) -> None:
+        """Read all of it; an ArtefactError says which file is not as it should be."""
+        check_inside(self._folder / f"{_ROWS}.uint32", self._lists, len(self))
+        check_ascending(self._folder / f"{_WORDS}.uint64", self._words)
+        check_inside(self._folder / f"{_COUNTS}.uint32", self._word_counts, len(self) + 1)
 
     def search(
         self, texts: Sequence[str], k: int, *, allowed: npt.NDArray[np.bool_] | None = None
