@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from medcoder import __version__
+from medcoder.cli import main
 from medcoder.kg import KG
 from support.terminal import NAMES, command, left_in, process, write, write_umls
 
@@ -301,3 +302,15 @@ def test_a_release_that_may_not_be_read(tmp_path, ordinary):
     assert done.returncode == 3
     assert b"MRREL.RRF, row 1: cannot be read: Permission denied" in done.stderr
     assert left_in(tmp_path / "out") == []
+
+
+def test_an_interrupt_before_a_command_begins_shows_no_traceback(monkeypatch):
+    """Reading the options of all commands takes a tenth of a second."""
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("medcoder.cli.app", interrupted)
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 130

@@ -10,7 +10,7 @@ import typer
 
 from medcoder import __version__
 from medcoder.cli import bench, embed, export, index, kg, map, normalize, serve, terms, train
-from medcoder.cli.command import EXIT_CODES
+from medcoder.cli.command import EXIT_CODES, INTERRUPTED
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -69,4 +69,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # not every terminal has every letter
             stream.reconfigure(errors="backslashreplace")
-    app(prog_name="medcoder")
+    try:
+        app(prog_name="medcoder")
+    except KeyboardInterrupt:  # before a command began
+        sys.exit(INTERRUPTED)
