@@ -35,6 +35,7 @@ class Entry:
 ATTACKS: dict[str, Entry] = {
     "leaves": Entry(60, 5, "packets, and files outside the home, of every command (strace)"),
     "kills": Entry(1000, 8, "commands killed at any moment: nothing is lost, nothing left behind"),
+    "slow": Entry(20, 1, "half-sent requests and readers that do not read; then SIGTERM"),
 }
 
 

@@ -174,7 +174,7 @@ def test_a_full_queue_refuses_and_recovers():
         await asyncio.sleep(0)
         with pytest.raises(Refused) as refused:
             await batcher.ask(["e"], "x")
-        assert (refused.value.status_code, refused.value.code) == (503, "queue_full")
+        assert (refused.value.status_code, refused.value.code) == (429, "queue_full")
         assert int(refused.value.headers["Retry-After"]) > 0
         await asyncio.gather(*asked)
         assert batcher.strings == 0
@@ -268,7 +268,7 @@ def test_many_callers_of_a_server(many_index, tmp_path, monkeypatch):
 
         first, texts, found, full = asyncio.run(main())
     assert first.json()["answers"][0]["query"] == "first"
-    assert (full.status_code, full.json()["error"]["code"]) == (503, "queue_full")
+    assert (full.status_code, full.json()["error"]["code"]) == (429, "queue_full")
     assert int(full.headers["retry-after"]) > 0
     for text, answer in zip(texts, found, strict=True):
         [said] = answer.json()["answers"]

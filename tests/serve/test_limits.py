@@ -118,6 +118,42 @@ def test_jobs_are_limited_and_can_be_cancelled(rest, normalizer, monkeypatch):
     refused(rest.get(f"/v1/jobs/{'0' * 32}"), 404, "no_job")
 
 
+def test_requests_at_work_are_limited(many_index, tmp_path, monkeypatch):
+    """Those who ask whether the service lives get an answer all the same."""
+    go_on, begun = threading.Event(), threading.Event()
+    plain = Normalizer.normalize_many
+
+    def slow(self, texts, **options):
+        if texts == ["slow"]:
+            begun.set()
+            assert go_on.wait(30)
+        return plain(self, texts, **options)
+
+    monkeypatch.setattr(Normalizer, "normalize_many", slow)
+    answers = []
+    with running(made(many_index, tmp_path, settings=Settings(requests=1))) as (base, _):
+        until(lambda: httpx.get(f"{base}/readyz").status_code == 200)
+
+        def ask():
+            answers.append(httpx.post(f"{base}/v1/normalize", json={"texts": ["slow"]}, timeout=30))
+
+        caller = threading.Thread(target=ask)
+        caller.start()
+        assert begun.wait(30)
+        for answer in (
+            httpx.post(f"{base}/v1/normalize", json={"texts": ["fever"]}),
+            httpx.get(f"{base}/v1/filters"),
+        ):
+            refused(answer, 429, "too_many_requests", 1)
+            assert int(answer.headers["retry-after"]) > 0
+        for path in ("/healthz", "/readyz", "/metrics"):
+            assert httpx.get(f"{base}{path}").status_code == 200
+        go_on.set()
+        caller.join(30)
+        assert answers[0].status_code == 200
+        assert httpx.get(f"{base}/v1/filters").status_code == 200
+
+
 # Bad files
 
 

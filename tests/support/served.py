@@ -2,7 +2,10 @@
 
 import contextlib
 import gzip
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 
@@ -46,6 +49,28 @@ def running(app):
             server.should_exit = True
             thread.join(30)
             assert not thread.is_alive()
+
+
+@contextlib.contextmanager
+def process(index, folder, *options, **how):
+    """A service as a process of its own, and its port."""
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("MEDCODER_")}
+    child = subprocess.Popen(
+        [sys.executable, "-m", "medcoder", "serve", "--index", str(index), "--port", "0",
+         "--folder", str(folder), *map(str, options)],
+        stderr=subprocess.PIPE, text=True, env=bare | {"MEDCODER_HOME": str(folder)}, **how,
+    )  # fmt: skip
+    try:
+        said = []
+        while f"{HERE}:" not in "".join(said[-1:]):
+            said.append(child.stderr.readline())
+            assert said[-1], "".join(said)
+        child.said = said[:-1]
+        yield child, int(said[-1].rpartition(":")[2])
+    finally:
+        child.kill()
+        child.wait()
+        child.stderr.close()
 
 
 def until(true, seconds=30):

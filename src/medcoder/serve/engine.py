@@ -19,7 +19,7 @@ from threadpoolctl import ThreadpoolController
 
 from medcoder.mapping.lookup import IndexMapper
 from medcoder.normalize import Normalizer
-from medcoder.serve.error_replies import busy
+from medcoder.serve.error_replies import too_many
 from medcoder.types import Answer
 
 T = TypeVar("T")
@@ -148,7 +148,7 @@ class Batcher(Generic[O, R]):
         """The answers for some strings, in their order."""
         # One request is always taken, however large: nothing else could be done with it.
         if self.strings and self.strings + len(texts) > self._queue:
-            raise busy("queue_full", "too many requests are waiting. Try again in a moment")
+            raise too_many("queue_full", "too many strings are waiting. Try again in a moment")
         request = _Request[O, R](texts, options, asyncio.get_running_loop().create_future())
         self.strings += len(texts)
         self._waiting.append(request)

@@ -70,6 +70,12 @@ def busy(code: str, message: str, seconds: int = RETRY) -> Refused:
     return Refused(503, code, message, headers={"Retry-After": str(seconds)})
 
 
+def too_many(code: str, message: str, *, limit: int | None = None, seconds: int = RETRY) -> Refused:
+    """Come back when others are done."""
+    headers = {"Retry-After": str(seconds)}
+    return Refused(429, code, message, limit=limit, headers=headers)
+
+
 def no_room() -> Refused:
     return Refused(507, "disk_full", "no room is left on the disk of the service")
 

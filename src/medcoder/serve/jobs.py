@@ -22,7 +22,13 @@ from medcoder.mapping import map_table
 from medcoder.mapping.lookup import Mapper
 from medcoder.mapping.project import FILE
 from medcoder.mapping.project.decisions import now
-from medcoder.serve.error_replies import Refused, failure_place, input_message, library_reply
+from medcoder.serve.error_replies import (
+    Refused,
+    failure_place,
+    input_message,
+    library_reply,
+    too_many,
+)
 from medcoder.serve.uploads import Upload
 
 JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
@@ -89,9 +95,9 @@ class Jobs:
         with self._lock:
             active = sum(one.active for one in self._jobs.values())
             if active >= self._limit:
-                raise Refused(
-                    429, "too_many_jobs", f"{active} tables are being mapped. Wait for one of them",
-                    limit=self._limit, headers={"Retry-After": "10"},
+                raise too_many(
+                    "too_many_jobs", f"{active} tables are being mapped. Wait for one of them",
+                    limit=self._limit, seconds=10,
                 )  # fmt: skip
             place.mkdir(mode=0o700)
             self._jobs[number] = job

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import logging
@@ -12,7 +13,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from medcoder.serve.error_replies import Refused, failure_place
+from medcoder.serve.error_replies import Refused, busy, failure_place, too_many
 from medcoder.serve.metrics import Metrics
 from medcoder.serve.settings import LOOPBACK, Settings
 
@@ -31,6 +32,7 @@ HEADERS = {
     "X-Frame-Options": "DENY",
 }
 GUARDED = ("/v1/", "/metrics")  # where the token is asked for: the page itself holds no data
+_ALWAYS = ("/healthz", "/readyz", "/metrics")  # are answered however much there is to do
 _UPLOADS, _CONCEPTS = "/v1/uploads", "/v1/concept-tables"
 _ROOM = 1 << 16  # bytes of a form around its file
 LOGGER = logging.getLogger("medcoder.serve")
@@ -64,6 +66,10 @@ class RequestLog:
         except Refused as refused:
             if not status:
                 await refused.reply()(scope, receive, with_headers(scope, watched))
+        except asyncio.CancelledError:  # by the server alone, at the end of the grace period
+            if not status:
+                stopping = busy("stopping", "the service goes down")
+                await stopping.reply()(scope, receive, with_headers(scope, watched))
         except Exception as error:
             LOGGER.error("%s", failure_place(error))
             if not status:
@@ -78,11 +84,12 @@ class RequestLog:
 
 
 class Guard:
-    """Asks for a token, a host name and an origin; refuses what is too large; adds headers."""
+    """Asks for a token, a host name and an origin; refuses what is too much; adds headers."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app, self._settings = app, settings
         self._digest = None if settings.token is None else _digest(settings.token)
+        self._work = _Work(settings.requests)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -92,12 +99,26 @@ class Guard:
         send = with_headers(scope, send)
         limit = self._limit(scope["path"])
         refused = self._refused(headers, _is_guarded(scope))
-        if refused is None and _length(headers) > limit.bytes:
-            refused = limit.refused()
+        if refused is None:
+            refused = self._too_long(scope) or limit.passed(_length(headers))
         if refused is not None:
             await refused.reply()(scope, receive, send)
             return
-        await self._app(scope, _counted(receive, limit), send)
+        work = _Work(None) if scope["path"] in _ALWAYS else self._work
+        request = _Request(receive, send, limit, self._settings, work)
+        try:
+            if not _has_body(headers):
+                request.begin()
+            await self._app(scope, request.receive, request.send)
+        finally:
+            request.end()
+
+    def _too_long(self, scope: Scope) -> Refused | None:
+        if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > self._settings.url:
+            return long_address(self._settings)
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > self._settings.head:
+            return long_head(self._settings)
+        return None
 
     def _limit(self, path: str) -> _Limit:
         files = {_UPLOADS: self._settings.upload, _CONCEPTS: self._settings.concepts}
@@ -152,29 +173,103 @@ class _Limit(NamedTuple):
     bytes: int  # that are read
     told: int  # what a reply says: of a form, what its file may have
 
-    def refused(self) -> Refused:
+    def passed(self, size: int) -> Refused | None:
+        if size <= self.bytes:
+            return None
         message = f"the request is larger than {self.told:,} bytes"
         return Refused(413, "too_large", message, limit=self.told)
+
+
+class _Work:
+    """How many requests are at work; None: as many as there are."""
+
+    def __init__(self, limit: int | None) -> None:
+        self._limit, self._count = limit, 0
+
+    def begin(self) -> None:
+        if self._limit is not None and self._count >= self._limit:
+            raise too_many("too_many_requests", "too many requests are at work", limit=self._limit)
+        self._count += 1
+
+    def end(self) -> None:
+        self._count -= 1
+
+
+class _Request:
+    """A request while it is read and answered.
+
+    At work is what has come whole and has no reply yet: callers that are slow to send or to read
+    take no place from others.
+    """
+
+    def __init__(
+        self, receive: Receive, send: Send, limit: _Limit, settings: Settings, work: _Work
+    ) -> None:
+        self._receive, self._send, self._limit = receive, send, limit
+        self._settings, self._work = settings, work
+        self._start, self._read = time.monotonic(), 0
+        self._whole = self._working = False
+
+    def begin(self) -> None:
+        self._whole = True
+        self._work.begin()
+        self._working = True
+
+    def end(self) -> None:
+        if self._working:
+            self._work.end()
+        self._working = False
+
+    async def receive(self) -> Message:
+        """A part of the body, if it comes in time and is not too much."""
+        if self._whole:
+            return await self._receive()
+        try:
+            async with asyncio.timeout(self._left()):
+                message = await self._receive()
+        except TimeoutError as error:
+            raise self._late() from error
+        # Bodies that do not say how long they are, are counted as they come.
+        self._read += len(message.get("body", b""))
+        if (refused := self._limit.passed(self._read)) is not None:
+            raise refused
+        if not message.get("more_body"):
+            self.begin()
+        return message
+
+    async def send(self, message: Message) -> None:
+        self.end()
+        await self._send(message)
+
+    def _left(self) -> float:
+        """Seconds for the next part: what a caller sends buys it time."""
+        allowed = self._settings.body_seconds + self._read / self._settings.body_rate
+        return self._start + allowed - time.monotonic()
+
+    def _late(self) -> Refused:
+        return Refused(
+            408, "too_slow", "the body of the request took too long to come",
+            limit=self._settings.body_seconds, headers={"Connection": "close"},
+        )  # fmt: skip
+
+
+def long_address(settings: Settings) -> Refused:
+    message = f"the address is longer than {settings.url:,} bytes"
+    return Refused(414, "too_large", message, limit=settings.url)
+
+
+def long_head(settings: Settings) -> Refused:
+    message = f"the head of the request is larger than {settings.head:,} bytes"
+    return Refused(431, "too_large", message, limit=settings.head)
+
+
+def _has_body(headers: Headers) -> bool:
+    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
 
 
 def _length(headers: Headers) -> int:
     said = headers.get("content-length", "0")
     return int(said) if said.isdigit() else 0
-
-
-def _counted(receive: Receive, limit: _Limit) -> Receive:
-    """Bodies that do not say how long they are, are counted as they come."""
-    read = 0
-
-    async def counted() -> Message:
-        nonlocal read
-        message = await receive()
-        read += len(message.get("body", b""))
-        if read > limit.bytes:
-            raise limit.refused()
-        return message
-
-    return counted
 
 
 def _digest(text: str) -> bytes:

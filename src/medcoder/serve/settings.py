@@ -26,6 +26,20 @@ class Settings:
     batch: int = 256  # strings that go together
     queue: int = 5000  # strings that may wait
     wait: float = 5.0  # seconds to wait for another process that writes to a project
+    # Of callers, so that none can hold what others need. Connections are more than requests, so
+    # that there is always one to ask whether the service lives.
+    connections: int = (
+        512  # at a time; for a new one, the caller that dawdles longest loses its own
+    )
+    requests: int = 256  # at work at a time
+    url: int = 32 << 10  # bytes of an address: a string of 2,000 characters of any script fits
+    head: int = 64 << 10  # bytes of the head of a request
+    head_seconds: float = 10.0  # to send the head of a request
+    body_seconds: float = 20.0  # to send the body, and a second more for each `body_rate` bytes
+    body_rate: int = 1000
+    reply_seconds: float = 30.0  # for a caller that does not read its reply
+    idle_seconds: int = 15  # that a connection is kept for a next request
+    grace_seconds: int = 8  # between a signal to stop and the end, whatever is under way
 
     def __post_init__(self) -> None:
         if self.token is not None and len(self.token) < SHORTEST_TOKEN:

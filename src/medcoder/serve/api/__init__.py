@@ -32,12 +32,15 @@ _MEANINGS = {
     400: "The body cannot be read",
     401: "The token is missing or wrong",
     404: "There is no such thing",
+    408: "Too slow to come",
     409: "Somebody else decided meanwhile, or it cannot be done now",
     413: "Too large",
+    414: "The address is too long",
     415: "Not a format that is read",
     422: "Not as it should be",
-    429: "Too many at a time",
-    503: "Loading, or too many requests: come back after Retry-After",
+    429: "Too many at a time: come back after Retry-After",
+    431: "The head of the request is too large",
+    503: "Loading, or another process writes: come back after Retry-After",
     507: "No room is left on the disk",
 }
 
@@ -63,5 +66,5 @@ class Failure(BaseModel):
 
 def failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The errors of a route for the description; some every route has."""
-    wanted = sorted({400, 401, 413, 422, 503, *statuses})
+    wanted = sorted({400, 401, 408, 413, 414, 422, 429, 431, 503, *statuses})
     return {status: {"model": Failure, "description": _MEANINGS[status]} for status in wanted}

@@ -84,7 +84,7 @@ def upload(
         }
 
 
-@router.post("/map", response_model=JobOf, status_code=202, responses=failures(404, 429))
+@router.post("/map", response_model=JobOf, status_code=202, responses=failures(404))
 def map_table(asked: MapTable, request: Request) -> Any:
     """Map a column of an uploaded table; a job that makes a project."""
     state = serving(request)

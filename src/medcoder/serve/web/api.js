@@ -6,6 +6,7 @@ import { keep, recall } from "./kept.js";
 
 const BASE = new URL("v1/", document.baseURI);
 const TRIES = 3; // of a busy service
+const SOON = 5; // seconds that one waits without a word
 let asking = null;
 
 export class ApiError extends Error {
@@ -44,8 +45,9 @@ export async function send(method, path, { query, body, signal } = {}) {
       await token();
       continue;
     }
-    if (answer.status === 503 && attempt < TRIES) {
-      await wait(Math.min(5, Number(answer.headers.get("Retry-After")) || 1), signal);
+    const later = Number(answer.headers.get("Retry-After")) || 1;
+    if ((answer.status === 503 || (answer.status === 429 && later <= SOON)) && attempt < TRIES) {
+      await wait(Math.min(SOON, later), signal);
       continue;
     }
     throw await asError(answer);
