@@ -3,16 +3,21 @@
 import errno
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
-from medcoder import artefact, manifest
+from medcoder import artefact, manifest, renames, unfinished
 from medcoder.artefact import create, fingerprint, open_artefact, read_meta, verify
 from medcoder.errors import ArtefactError, DiskFull, UsageError
 from medcoder.files import write_json
+from medcoder.unfinished import new_name
+from support.containers import in_container, kill
 
 KIND = "box"
 
@@ -31,19 +36,44 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-@pytest.fixture
-def dead():
-    """The number of a process that has ended."""
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    return process.pid
+MAKER = """
+import sys
+from pathlib import Path
+from medcoder.artefact import create
+from medcoder.errors import MedcoderError
+try:
+    with create(Path(sys.argv[1]), kind="box", version=1, overwrite="overwrite" in sys.argv) as it:
+        (it.path / "a.txt").write_text("theirs")
+        print("making", flush=True)
+        sys.stdin.readline()
+except MedcoderError as error:
+    print(error)
+else:
+    print("made")
+"""
 
 
-@pytest.fixture
-def living():
-    """The number of another process that is running."""
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        yield process.pid
+@pytest.fixture(params=["process", "container"])
+def maker(request):
+    """Start processes that make an artefact until they are told to finish."""
+    started = []
+
+    def start(path, *words, at_work=True):
+        if request.param == "process":
+            process = subprocess.Popen(
+                [sys.executable, "-c", MAKER, str(path), *words], stdin=-1, stdout=-1, text=True
+            )
+        else:
+            process = in_container(MAKER, path, *words, stderr=None)
+        started.append(process)
+        if at_work:
+            assert process.stdout.readline() == "making\n"
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
 
 
 # Making one
@@ -65,8 +95,10 @@ def test_a_whole_artefact(tmp_path):
 
 def test_nothing_shows_before_the_end(tmp_path):
     with create(tmp_path / "it", kind=KIND, version=1) as draft:
-        assert names(tmp_path) == [f".it.{os.getpid()}.partial"]
-        assert draft.path.parent == tmp_path
+        lock, partial = names(tmp_path)
+        token = r"\.it\.[0-9a-f]{24}\."
+        assert re.fullmatch(token + "lock", lock) and re.fullmatch(token + "partial", partial)
+        assert draft.path == tmp_path / partial
     assert names(tmp_path) == ["it"]
 
 
@@ -150,20 +182,66 @@ def test_a_failed_overwrite_keeps_the_old_one(tmp_path):
     verify(path, kind=KIND)
 
 
-def test_an_interrupt_between_the_two_renames_puts_the_old_one_back(tmp_path, monkeypatch):
+def test_the_old_one_is_never_hidden(tmp_path, monkeypatch):
     path = make(tmp_path / "it", "old")
-    rename = type(path).rename
+    hidden, renamed = [], []
 
-    def interrupted(self, target):
-        if self.name.endswith(".partial"):
-            raise KeyboardInterrupt
-        return rename(self, target)
+    def watched(name):
+        call = getattr(os, name)
 
-    monkeypatch.setattr(type(path), "rename", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+        def then_look(source, target, **options):
+            call(source, target, **options)
+            renamed.append(name)
+            hidden.append(not (path / "meta.json").exists())
+
+        monkeypatch.setattr(os, name, then_look)
+
+    watched("rename")
+    watched("replace")
+    make(path, "new", overwrite=True)
+    assert renamed and not any(hidden)
+    assert (path / "a.txt").read_text() == "new"
+
+
+@pytest.fixture
+def no_exchange(monkeypatch):
+    """A file system that renames in the plain way alone."""
+    monkeypatch.setattr(renames, "_renameat2", lambda: None)
+
+
+def test_overwriting_by_plain_renames(tmp_path, no_exchange):
+    path = make(tmp_path / "it", "old")
+    make(path, "new", overwrite=True)
+    assert names(tmp_path) == ["it"]
+    assert (path / "a.txt").read_text() == "new"
+    with pytest.raises(UsageError, match="exists"):
+        make(path, "newer")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(errno.EIO, "broken")])
+def test_an_interrupt_between_the_two_renames_puts_the_old_one_back(
+    tmp_path, monkeypatch, no_exchange, error
+):
+    path = make(tmp_path / "it", "old")
+    rename = artefact.rename_new
+
+    def interrupted(source, target):
+        if not target.exists():
+            raise error
+        rename(source, target)
+
+    monkeypatch.setattr(artefact, "rename_new", interrupted)
+    with pytest.raises(error if isinstance(error, type) else OSError):
         make(path, "new", overwrite=True)
     assert names(tmp_path) == ["it"]
     assert (path / "a.txt").read_text() == "old"
+
+
+def test_who_has_the_old_one_open_goes_on_with_it(tmp_path):
+    path = make(tmp_path / "it", "old")
+    with (path / "a.txt").open() as before:
+        make(path, "new", overwrite=True)
+        assert before.read() == "old"
 
 
 def test_an_older_format_of_ours_may_be_overwritten(tmp_path):
@@ -201,60 +279,157 @@ def test_an_empty_folder_is_filled_when_overwriting(tmp_path):
     assert names(tmp_path) == ["it"]
 
 
+# Several at once
+
+
+def test_another_that_is_at_work_is_left_alone(tmp_path, maker):
+    """Both are process 1 of their containers, and neither can see the other."""
+    path = tmp_path / "it"
+    first = maker(path, "overwrite")
+    second, _ = maker(path, "overwrite", at_work=False).communicate("\n")
+    assert second == f"{path}: it is being made already. Wait until it is done\n"
+    assert first.communicate("\n")[0] == "made\n"
+    verify(path, kind=KIND)
+    assert names(tmp_path) == ["it"]
+
+
+def test_what_a_killed_one_leaves_goes_with_the_next(tmp_path, maker):
+    path = tmp_path / "it"
+    first = maker(path)
+    assert len(names(tmp_path)) == 2
+    kill(first)
+    assert maker(path).communicate("\n")[0] == "made\n"
+    assert names(tmp_path) == ["it"]
+
+
+def test_of_two_that_did_not_see_each_other_one_wins(tmp_path, maker, monkeypatch):
+    path = tmp_path / "it"
+    slow = maker(path)
+    monkeypatch.setattr(artefact, "sweep", lambda path: False)
+    make(path, "quick")
+    assert slow.communicate("\n")[0].startswith(f"{path}: it exists")
+    verify(path, kind=KIND)
+    assert (path / "a.txt").read_text() == "quick"
+    assert names(tmp_path) == ["it"]
+
+
 # What killed builds leave
 
+A_DAY_AGO = time.time() - 24 * 3600 - 60
 
-def leave(folder, name, pid, stage, text="left"):
-    left = folder / f".{name}.{pid}.{stage}"
+
+def leave(folder, name, token, stage, text="left", since=A_DAY_AGO):
+    left = folder / f".{name}.{token}.{stage}"
     left.mkdir()
     (left / "a.txt").write_text(text)
+    for path in (left / "a.txt", left):
+        os.utime(path, (since, since))
     return left
 
 
-def test_leftovers_of_dead_processes_are_swept(tmp_path, dead, living):
-    leave(tmp_path, "it", dead, "partial")
+def token():
+    return new_name(artefact.Path("x")).suffixes[-2].removeprefix(".")
+
+
+def test_leftovers_that_nobody_holds_are_swept(tmp_path):
+    now = time.time()
+    leave(tmp_path, "it", token(), "partial", since=now)
+    (tmp_path / f".it.{token()}.lock").touch()
     kept = {
-        leave(tmp_path, "it", living, "partial").name,
-        leave(tmp_path, "other", dead, "partial").name,  # not beside what is being made
-        leave(tmp_path, "it.v2", dead, "partial").name,
-        leave(tmp_path, "it", dead, "backup").name,
+        leave(tmp_path, "other", token(), "partial").name,  # not beside what is being made
+        leave(tmp_path, "it.v2", token(), "partial").name,
+        leave(tmp_path, "it", token(), "backup").name,
         leave(tmp_path, "it", "x", "partial").name,
     }
     make(tmp_path / "it")
     assert set(names(tmp_path)) == kept | {"it"}
 
 
-def test_leftovers_with_our_own_number_are_swept(tmp_path):
-    # The first process of a container has the same number every time.
-    left = leave(tmp_path, "it", os.getpid(), "partial")
-    (left / "stale").write_text("x")
-    (left / ".scratch").mkdir()
+@pytest.mark.parametrize("number", [1, 4194304, os.getpid()])
+def test_leftovers_named_by_process_are_swept_when_a_day_old(tmp_path, number):
+    """Earlier versions held no lock: whether such a process lives, another container knows."""
+    left = leave(tmp_path, "it", number, "partial", since=time.time())
     make(tmp_path / "it")
+    assert names(tmp_path) == [left.name, "it"]
+    for path in (left / "a.txt", left):
+        os.utime(path, (A_DAY_AGO, A_DAY_AGO))
+    make(tmp_path / "it", overwrite=True)
     assert names(tmp_path) == ["it"]
-    assert names(tmp_path / "it") == ["a.txt", "deep", "meta.json"]
 
 
-def test_names_with_brackets_are_swept_too(tmp_path, dead):
-    leave(tmp_path, "it[1]*", dead, "partial")
-    make(tmp_path / "it[1]*")
-    assert names(tmp_path) == ["it[1]*"]
+def test_leftovers_of_another_machine_are_swept_when_a_day_old(tmp_path):
+    """Some mounts keep locks to the machine: there, one that is at work looks like one killed."""
+    other = "0" * 8 + token()[8:]
+    left = leave(tmp_path, "it", other, "partial", since=time.time())
+    make(tmp_path / "it")
+    assert names(tmp_path) == [left.name, "it"]
+    for path in (left / "a.txt", left):
+        os.utime(path, (A_DAY_AGO, A_DAY_AGO))
+    make(tmp_path / "it", overwrite=True)
+    assert names(tmp_path) == ["it"]
 
 
-def killed_between_renames(tmp_path, pid):
-    make(tmp_path / "it", "old").rename(tmp_path / f".it.{pid}.old")
-    leave(tmp_path, "it", pid, "partial", "new")
+def test_where_there_are_no_locks_only_what_is_a_day_old_is_swept(tmp_path, monkeypatch):
+    import filelock
+
+    def missing(*_, **__):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(filelock.FileLock, "acquire", missing)
+    monkeypatch.setattr(unfinished, "_warned", set())
+    fresh = leave(tmp_path, "it", token(), "partial", since=time.time())
+    leave(tmp_path, "it", token(), "partial")
+    with pytest.warns(UserWarning, match="has no locks. Let one process at a time") as warned:
+        make(tmp_path / "it")
+        make(tmp_path / "it", overwrite=True)
+    assert len(warned) == 1
+    assert names(tmp_path) == [fresh.name, "it"]
 
 
-def test_what_a_killed_build_had_moved_away_is_put_back(tmp_path, dead):
-    killed_between_renames(tmp_path, dead)
+def test_names_with_brackets_and_long_ones_are_swept_too(tmp_path):
+    for name in ("it[1]*", "long" * 60):
+        left = new_name(tmp_path / name)
+        left.mkdir()
+        make(tmp_path / name)
+        assert not left.exists()
+    assert names(tmp_path) == ["it[1]*", "long" * 60]
+
+
+def killed_between_renames(tmp_path, token):
+    make(tmp_path / "it", "old").rename(tmp_path / f".it.{token}.old")
+    leave(tmp_path, "it", token, "partial", "new")
+
+
+@pytest.mark.parametrize("name", [token(), "0" * 8 + token()[8:], "77"])
+def test_what_a_killed_build_had_moved_away_is_put_back(tmp_path, name):
+    killed_between_renames(tmp_path, name)
     with pytest.raises(UsageError, match="exists"):
         make(tmp_path / "it", "newer")
     assert names(tmp_path) == ["it"]
     assert (tmp_path / "it" / "a.txt").read_text() == "old"
 
 
-def test_and_stays_when_the_next_build_fails(tmp_path, dead):
-    killed_between_renames(tmp_path, dead)
+@pytest.mark.parametrize("name", [token(), "77"])
+def test_or_when_it_is_opened(tmp_path, name):
+    killed_between_renames(tmp_path, name)
+    open_artefact(tmp_path / "it", kind=KIND, version=1)
+    assert names(tmp_path) == ["it"]
+    assert (tmp_path / "it" / "a.txt").read_text() == "old"
+
+
+def test_where_it_cannot_be_put_back_the_error_says_where_it_is(tmp_path, monkeypatch):
+    def refused(*_):
+        raise PermissionError(errno.EROFS, "Read-only file system")
+
+    killed_between_renames(tmp_path, name := token())
+    monkeypatch.setattr(unfinished, "rename_new", refused)
+    with pytest.raises(ArtefactError, match=rf"interrupted: .*/\.it\.{name}\.old\. Give that"):
+        open_artefact(tmp_path / "it", kind=KIND, version=1)
+    assert (tmp_path / f".it.{name}.old" / "a.txt").read_text() == "old"
+
+
+def test_and_stays_when_the_next_build_fails(tmp_path):
+    killed_between_renames(tmp_path, token())
     with (
         pytest.raises(ZeroDivisionError),
         create(tmp_path / "it", kind=KIND, version=1, overwrite=True),
@@ -264,19 +439,58 @@ def test_and_stays_when_the_next_build_fails(tmp_path, dead):
     verify(tmp_path / "it", kind=KIND)
 
 
-def test_an_old_one_is_removed_where_the_new_one_is_in_place(tmp_path, dead):
+def test_an_old_one_is_removed_where_the_new_one_is_in_place(tmp_path):
     make(tmp_path / "it")
-    leave(tmp_path, "it", dead, "old")
+    leave(tmp_path, "it", token(), "old")
     make(tmp_path / "it", "newer", overwrite=True)
     assert names(tmp_path) == ["it"]
     assert (tmp_path / "it" / "a.txt").read_text() == "newer"
 
 
-def test_the_old_one_of_another_name_is_left_alone(tmp_path, dead):
-    leave(tmp_path, "it.v2", dead, "old")
+def test_the_old_one_of_another_name_is_left_alone(tmp_path):
+    left = leave(tmp_path, "it.v2", token(), "old")
     make(tmp_path / "it")
-    assert names(tmp_path) == [f".it.v2.{dead}.old", "it"]
+    assert names(tmp_path) == [left.name, "it"]
     assert (tmp_path / "it" / "a.txt").read_text() == "hello"
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from medcoder import artefact
+calls = 0
+
+def killed(name):
+    call = getattr(artefact, name)
+
+    def then_kill(*arguments, **options):
+        if name != sys.argv[2]:
+            return call(*arguments, **options)
+        if sys.argv[3] == "after":
+            call(*arguments, **options)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(artefact, name, then_kill)
+
+killed(sys.argv[2])
+with artefact.create(Path(sys.argv[1]), kind="box", version=1, overwrite=True) as draft:
+    (draft.path / "a.txt").write_text("new")
+"""
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("step", ["_digests", "write_json", "rename_new", "exchange", "sync"])
+def test_a_kill_at_any_step_of_finishing(tmp_path, step, moment):
+    path = make(tmp_path / "it", "old")
+    command = [sys.executable, "-c", KILLED, path, step, moment]
+    if (step, moment) == ("rename_new", "after"):  # it raises, since there is an old one
+        shutil.rmtree(path)
+    done = subprocess.run(command, check=False, capture_output=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    verify(path, kind=KIND)
+    make(path, "next", overwrite=True)
+    assert names(tmp_path) == ["it"]
+    assert (path / "a.txt").read_text() == "next"
 
 
 # Opening one

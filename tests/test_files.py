@@ -3,14 +3,17 @@
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
 
 import pytest
 
+from medcoder import unfinished
 from medcoder.errors import DiskFull, UsageError
 from medcoder.files import disk_full, locked, replacing, write_json, write_text
+from support.containers import in_container, kill
 
 HOLDER = """
 import sys
@@ -19,6 +22,15 @@ from medcoder.files import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
+"""
+WRITER = """
+import sys
+from pathlib import Path
+from medcoder.files import replacing
+with replacing(Path(sys.argv[1])) as partial:
+    partial.write_text("theirs")
+    print("writing", flush=True)
+    sys.stdin.readline()
 """
 BUSY = UsageError("another has it")
 
@@ -71,6 +83,29 @@ def test_an_error_leaves_the_old_file(tmp_path, error):
         partial.write_text("half")
         raise error
     assert path.read_text() == "old" and names(tmp_path) == ["x.txt"]
+
+
+def test_two_writers_of_one_file_and_one_that_is_killed(tmp_path):
+    """Each is process 1 of its container."""
+    path = tmp_path / "x.txt"
+    writers = [in_container(WRITER, path, stderr=None) for _ in range(3)]
+    for writer in writers:
+        assert writer.stdout.readline() == "writing\n"
+    partials = [name for name in names(tmp_path) if name.endswith(".partial")]
+    assert len(partials) == 3
+    assert all(re.fullmatch(r"\.x\.txt\.[0-9a-f]{24}\.partial", name) for name in partials)
+    kill(writers[0])
+    write_text(path, "ours")  # takes away what was left, and no more
+    assert len([name for name in names(tmp_path) if name.endswith(".partial")]) == 2
+    for writer in writers[1:]:
+        writer.communicate("\n")
+        assert writer.returncode == 0
+    assert path.read_text() == "theirs" and names(tmp_path) == ["x.txt"]
+
+
+def test_a_name_as_long_as_names_may_be(tmp_path):
+    write_text(tmp_path / ("x" * 255), "whole")
+    assert (tmp_path / ("x" * 255)).read_text() == "whole"
 
 
 def test_a_folder_is_not_replaced_by_a_file(tmp_path):
@@ -184,10 +219,49 @@ def test_a_disk_without_locks(tmp_path, monkeypatch):
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(filelock.FileLock, "acquire", missing)
-    with locked(tmp_path, busy=BUSY):
-        pass
+    monkeypatch.setattr(unfinished, "_warned", set())
+    with pytest.warns(UserWarning, match="this file system has no locks") as warned:
+        for _ in range(2):
+            with locked(tmp_path, busy=BUSY):
+                write_text(tmp_path / "x.txt", "whole")
+    assert len(warned) == 1 and names(tmp_path) == ["x.txt"]
 
 
 def test_whoever_may_write_to_a_folder_may_lock_a_file_of_it(tmp_path):
     with locked(tmp_path / "terms.tsv"):
         assert (tmp_path / ".terms.tsv.lock").stat().st_mode & 0o777 == 0o666
+
+
+# A lock that is there only while it is held
+
+
+def test_the_lock_of_a_removed_file_is_none(tmp_path, monkeypatch):
+    """Between opening and locking, whoever had the file may have removed it."""
+    file, status, removed = tmp_path / "lock", os.fstat, []
+
+    def look(handle):
+        seen = status(handle)
+        if not removed:
+            removed.append(file.unlink())
+            file.touch()
+        return seen
+
+    monkeypatch.setattr(os, "fstat", look)
+    with unfinished.alone(file, busy=BUSY) as locks:
+        assert locks and removed
+        with pytest.raises(UsageError, match="another has it"), unfinished.alone(file, busy=BUSY):
+            pass
+    assert names(tmp_path) == []
+
+
+def test_who_waits_says_so_once_and_gets_it(tmp_path, holder):
+    file, said = tmp_path / ".it.lock", []
+    process = holder(tmp_path / "it")
+
+    def waiting():
+        said.append("waiting")
+        process.kill()
+
+    with unfinished.alone(file, waiting=waiting) as locks:
+        assert locks
+    assert said == ["waiting"] and names(tmp_path) == []

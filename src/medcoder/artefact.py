@@ -1,16 +1,17 @@
 """Directories written whole or not at all, which know what made them and from what.
 
 A directory under construction has a hidden name beside its final one; it is renamed when all of
-it is on disk. `meta.json` holds the kind, the format version, what made it, the fingerprint of its
-content and those of its parents.
+it is on disk. One that is overwritten changes places with the new one in a single step where the
+file system can do that; where it cannot, whoever finds neither puts the old one back. Processes of
+this machine that have the old one open go on with it. `meta.json` holds the kind, the format
+version, what made it, the fingerprint of its content and those of its parents.
 """
 
 from __future__ import annotations
 
 import contextlib
-import glob
-import os
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -31,10 +32,12 @@ from medcoder.manifest import (
     read_json,
     seal_of,
 )
+from medcoder.renames import exchange, rename_new
+from medcoder.unfinished import moved_away, remove, sweep, unfinished
 
 __all__ = ["META", "Draft", "check_free", "create", "fingerprint", "open_artefact", "read_meta"]
-__all__ += ["sweep", "verify"]
-_UNDER_WAY: set[Path] = set()  # directories that this process is writing now
+__all__ += ["verify"]
+_BETWEEN_RENAMES = 5.0  # seconds that a process at work may need for the second; it takes none
 
 
 @dataclass
@@ -61,17 +64,13 @@ def create(
 ) -> Iterator[Draft]:
     """Make the artefact at `path`; on any error, or an interrupt, nothing is left of it."""
     path = Path(path).absolute()
-    old, partial = (path.parent / f".{path.name}.{os.getpid()}.{s}" for s in ("old", "partial"))
-    if partial in _UNDER_WAY:
-        raise UsageError(
-            "it is being made by this process already", where=path, remedy="Wait until it is done"
-        )
-    sweep(path)
+    made_by_another = sweep(path)
     check_free(path, kind=kind, overwrite=overwrite)
-    _UNDER_WAY.add(partial)
-    try:
-        with disk_full(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+    if made_by_another:
+        raise UsageError("it is being made already", where=path, remedy="Wait until it is done")
+    with disk_full(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with unfinished(path) as partial:
             draft = Draft(partial)
             yield draft
             shutil.rmtree(draft.scratch)
@@ -88,19 +87,24 @@ def create(
             for entry in draft.path.rglob("*"):
                 sync(entry)
             sync(draft.path)
-            check_free(path, kind=kind, overwrite=overwrite)  # others may have come before
-            if path.exists():
-                path.rename(old)
-            draft.path.rename(path)
-            shutil.rmtree(old, ignore_errors=True)
+            _put(draft.path, path, kind=kind, overwrite=overwrite)
             sync(path.parent)
-    except BaseException:
-        if old.exists() and not path.exists():
-            old.rename(path)
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
-    finally:
-        _UNDER_WAY.discard(partial)
+
+
+def _put(made: Path, path: Path, *, kind: str, overwrite: bool) -> None:
+    """Give a finished directory its name; what had it before is left to be removed."""
+    old = made.with_suffix(".old")
+    while True:
+        try:
+            rename_new(made, path)
+            return
+        except FileExistsError:
+            check_free(path, kind=kind, overwrite=overwrite)  # others may have come before
+        with contextlib.suppress(FileNotFoundError):  # moved meanwhile by another that overwrites
+            if exchange(made, path):
+                return
+            remove(old)
+            path.rename(old)
 
 
 def open_artefact(
@@ -137,6 +141,7 @@ def read_meta(path: Path, *, kind: str) -> dict[str, Any]:
 def _said(path: Path, *, kind: str) -> dict[str, Any]:
     """What `meta.json` says, which may be wrong in all but the kind."""
     file = Path(path) / META
+    _put_back(Path(path).absolute())
     try:
         meta = read_json(file)
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -204,27 +209,18 @@ def check_free(path: Path, *, kind: str, overwrite: bool) -> None:
         _said(path, kind=kind)  # never overwrite what is not ours; what is damaged may go
 
 
-def sweep(path: Path) -> None:
-    """Remove what builds that were killed left beside `path`; put back what one had moved."""
-    for left in sorted(path.parent.glob(f".{glob.escape(path.name)}.*")):
-        name, pid, stage = left.name.rsplit(".", 2)
-        if name != f".{path.name}" or not (pid.isdigit() and stage in ("partial", "old")):
-            continue
-        # A directory with our own number that we are not writing is of an earlier process with
-        # that number: in a container, the same command has the same number every time.
-        if int(pid) != os.getpid() and _alive(int(pid)):
-            continue
-        if stage == "old" and not path.exists():
-            left.rename(path)
-        else:
-            shutil.rmtree(left, ignore_errors=True)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+def _put_back(path: Path) -> None:
+    """See that what an overwrite which was killed between two renames had moved away is back."""
+    for _ in range(round(_BETWEEN_RENAMES * 100)):
+        if moved_away(path) is None:
+            return
+        if not sweep(path):
+            break
+        time.sleep(0.01)
+    if (old := moved_away(path)) is not None:
+        raise ArtefactError(
+            "overwriting it was interrupted",
+            where=path,
+            values=f"what it was lies in {old}",
+            remedy="Give that folder its name back, or build it again",
+        )

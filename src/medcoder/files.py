@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from medcoder.errors import DiskFull, MedcoderError, UsageError
+from medcoder.unfinished import NO_LOCKS, sweep, unfinished, without_locks
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}  # of a file system
 _LOCK = "lock"
 
 
@@ -23,16 +23,14 @@ def replacing(path: Path) -> Iterator[Path]:
     path = Path(path).expanduser().absolute()
     if path.is_dir():
         raise UsageError("it is a folder", where=path, remedy="Give the name of a file")
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with disk_full(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+    with disk_full(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        sweep(path)
+        with unfinished(path) as partial:
             yield partial
             sync(partial)
             partial.replace(path)
             sync(path.parent)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -51,7 +49,7 @@ def locked(path: Path, *, busy: MedcoderError | None = None) -> Iterator[None]:
     """Hold the lock of a file or a folder; the end of the process lets go of it in any case.
 
     The lock of a folder is the file `lock` in it, that of a file a hidden file beside it. Where
-    the disk has no locks, there is nothing to wait for.
+    the disk has no locks, there is nothing to wait for, and a warning says so.
 
     busy: raised at once if another has the lock; without it, wait
     """
@@ -70,11 +68,10 @@ def locked(path: Path, *, busy: MedcoderError | None = None) -> Iterator[None]:
     except Timeout:
         assert busy is not None
         raise busy from None
-    except NotImplementedError:  # a file system without locks
-        pass
-    except OSError as error:
-        if error.errno not in _NO_LOCKS:
+    except (OSError, NotImplementedError) as error:
+        if isinstance(error, OSError) and error.errno not in NO_LOCKS:
             raise
+        without_locks(path.parent)
     try:
         yield
     finally:

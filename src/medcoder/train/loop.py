@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from medcoder.artefact import sweep
 from medcoder.errors import UsageError
 from medcoder.files import disk_full
 from medcoder.kg import KG
@@ -34,6 +33,7 @@ from medcoder.train.state import (
 )
 from medcoder.train.step import Prepared, make_step, prepare, update
 from medcoder.train.tokens import TokenStore
+from medcoder.unfinished import sweep
 
 Evaluate = Callable[[TransformerEncoder], dict[str, float]]  # "score" chooses the best model
 Neighbours = Callable[[TransformerEncoder], npt.NDArray[Any]]  # (concepts, h) near concepts

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,10 +18,11 @@ import pyarrow as pa
 from medcoder.arrays import raw_strings, write_array
 from medcoder.artefact import check_free, create
 from medcoder.errors import UsageError
-from medcoder.files import disk_full, locked, write_json
+from medcoder.files import disk_full, write_json
 from medcoder.kg import KG
 from medcoder.kg.keys import hash_strings
 from medcoder.types import CONCEPT_FLAGS, Encoder, Progress, silent
+from medcoder.unfinished import alone, unfinished
 from medcoder.vectors import (
     HASHES,
     KIND,
@@ -81,13 +82,17 @@ def embed(
     return Vectors.open(path)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _work(path: Path) -> Iterator[Path]:
     """The directory that keeps unfinished work, for this process alone; gone when all is done."""
-    work = path.parent / f".{path.name}.embedding"
-    work.mkdir(parents=True, exist_ok=True)
+    work = path.with_name(f".{path.name}.embedding")
+    work.parent.mkdir(parents=True, exist_ok=True)
     busy = UsageError("another process is making it", where=path, remedy="Wait until it is done")
-    with locked(work, busy=busy):
+    with contextlib.ExitStack() as held:
+        if not held.enter_context(alone(work.with_name(f"{work.name}.lock"), busy=busy)):
+            # Nothing keeps others from writing to the same files: then it cannot be gone on with.
+            work = held.enter_context(unfinished(path))
+        work.mkdir(exist_ok=True)
         yield work
         shutil.rmtree(work)
 

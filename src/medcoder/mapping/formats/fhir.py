@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-import tempfile
 from pathlib import Path
 from typing import IO, Any
 
@@ -32,6 +31,7 @@ from medcoder.mapping.project import Project
 from medcoder.mapping.project.records import TermMapping
 from medcoder.text import clean
 from medcoder.types import Code, Progress
+from medcoder.unfinished import unfinished
 
 
 def export(
@@ -42,8 +42,9 @@ def export(
     url: the canonical address of the map; made of the input and the terminology if not given
     """
     with replacing(path) as partial, contextlib.ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(dir=partial.parent))
-        writer = _Writer(project, Path(folder), stack)
+        folder = stack.enter_context(unfinished(partial.with_name(path.name)))
+        folder.mkdir()
+        writer = _Writer(project, folder, stack)
         for mapping in terms(project, progress):
             writer.add(mapping)
         with partial.open("w", encoding="utf-8") as stream:
