@@ -4,15 +4,19 @@ import errno
 import json
 import os
 import re
+import resource
+import sqlite3
 import subprocess
 import sys
 import threading
+import zipfile
 
+import numpy as np
 import pytest
 
 from medcoder import unfinished
 from medcoder.errors import DiskFull, UsageError
-from medcoder.files import disk_full, locked, replacing, write_json, write_text
+from medcoder.files import disk_full, locked, no_room, replacing, write_json, write_text
 from support.containers import in_container, kill
 
 HOLDER = """
@@ -265,3 +269,81 @@ def test_who_waits_says_so_once_and_gets_it(tmp_path, holder):
     with unfinished.alone(file, waiting=waiting) as locks:
         assert locks
     assert said == ["waiting"] and names(tmp_path) == []
+
+
+# Libraries that write by themselves say in their own way that there is no room.
+
+
+def arrow(path):
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    parquet.write_table(pa.table({"x": np.random.default_rng(0).random(1 << 16)}), path)
+
+
+def numbers(path):
+    np.zeros(1 << 16).tofile(path)
+
+
+def numpy_file(path):
+    np.save(path, np.zeros(1 << 16))
+
+
+def faiss_index(path):
+    import faiss
+
+    index = faiss.IndexFlatIP(64)
+    index.add(np.zeros((1 << 12, 64), np.float32))
+    faiss.write_index(index, str(path))
+
+
+def tensors(path):
+    from safetensors.numpy import save_file
+
+    save_file({"x": np.zeros(1 << 16)}, path)
+
+
+def tokens(path):
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+
+    Tokenizer(WordLevel({f"word {n}": n for n in range(1 << 12)})).save(str(path))
+
+
+def archive(path):
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("x", bytes(1 << 20))
+
+
+def workbook(path):
+    from medcoder.tables.xlsx import SheetWriter
+
+    writer = SheetWriter(["x"], title="x", guard=str, instead="?")
+    for number in range(20000):
+        writer.row((f"{number * 7919}",))
+    writer.save(path)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [arrow, numbers, numpy_file, faiss_index, tensors, tokens, archive, workbook],
+    ids=lambda write: write.__name__,
+)
+def test_whatever_finds_no_room_it_is_the_same_error(tmp_path, write):
+    write(tmp_path / "imported")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, hard))
+    try:
+        with pytest.raises(DiskFull, match="no room left to write it"), disk_full(tmp_path / "x"):
+            write(tmp_path / "x")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_other_errors_are_not_taken_for_a_full_disk():
+    assert no_room(OSError(errno.ENOSPC, "No space left on device")) == "No space left on device"
+    assert no_room(sqlite3.OperationalError("database or disk is full")) is not None
+    assert no_room(OSError(errno.EROFS, "Read-only file system")) is None
+    assert no_room(UsageError("a cell", values="No space left on device")) is None
+    assert no_room(ValueError("5 requested")) is None
+    assert no_room(None) is None

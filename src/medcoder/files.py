@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,15 @@ from medcoder.unfinished import NO_LOCKS, sweep, unfinished, without_locks
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _LOCK = "lock"
+_SAID_OF_IT = re.compile(
+    "|".join(
+        [
+            *(re.escape(os.strerror(number)) for number in sorted(_NO_ROOM)),
+            "database or disk is full",  # SQLite
+            r"\d+ requested and \d+ written",  # numpy
+        ]
+    )
+)
 
 
 @contextlib.contextmanager
@@ -78,6 +88,19 @@ def locked(path: Path, *, busy: MedcoderError | None = None) -> Iterator[None]:
         lock.release()
 
 
+def no_room(error: BaseException | None) -> str | None:
+    """What an error says of a full disk, a quota or a limit on the size of files; None: nothing.
+
+    Libraries that write by themselves say it in errors of their own, with the words of the system.
+    """
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.strerror if error.errno in _NO_ROOM else None
+    if error is None or isinstance(error, MedcoderError):
+        return None
+    said = _SAID_OF_IT.search(str(error))
+    return said[0] if said else None
+
+
 @contextlib.contextmanager
 def disk_full(path: Path, *, kept: str | None = None) -> Iterator[None]:
     """Turn "no space left on device" into an error that says where and how much is left.
@@ -86,16 +109,17 @@ def disk_full(path: Path, *, kept: str | None = None) -> Iterator[None]:
     """
     try:
         yield
-    except (OSError, DiskFull) as error:
+    except Exception as error:
         cause = error.__cause__ if isinstance(error, DiskFull) and kept else error
-        if not isinstance(cause, OSError) or cause.errno not in _NO_ROOM:
+        said = no_room(cause)
+        if said is None:
             raise
         there = next(parent for parent in [path, *path.parents] if parent.exists())
         free = shutil.disk_usage(there).free / 1e9
         raise DiskFull(
             "no room left to write it",
             where=path,
-            values=f"{free:.2f} GB free, {cause.strerror}",
+            values=f"{free:.2f} GB free, {said}",
             remedy=f"{kept or 'Nothing was kept of it'}. Free some space, or write to another disk",
         ) from cause
 

@@ -37,6 +37,7 @@ ATTACKS: dict[str, Entry] = {
     "kills": Entry(1000, 8, "commands killed at any moment: nothing is lost, nothing left behind"),
     "slow": Entry(20, 1, "half-sent requests and readers that do not read; then SIGTERM"),
     "volumes": Entry(60, 1, "containers that share a volume: builds and first uses, and kills"),
+    "disk": Entry(200, 3, "disks that are nearly full: it is said, and nothing stays damaged"),
 }
 
 

@@ -92,16 +92,31 @@ def test_head(graph):
     assert done.stdout.startswith(b"KG(")
 
 
-def test_an_output_that_is_full(graph):
+@pytest.fixture
+def full():
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")
-    for arguments in (["stats"], ["stats", "--json"]):
-        with Path("/dev/full").open("wb") as full:
-            start = command("kg", *arguments, "--kg", graph)
-            done = subprocess.run(**start, stdout=full, stderr=subprocess.PIPE, check=False)
-        assert done.returncode == 5
-        assert done.stderr.startswith(b"error: No space left on device")
-        assert done.stderr.count(b"\n") == 1
+    with Path("/dev/full").open("wb") as stream:
+        yield stream
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", [["kg", "stats"], ["kg", "stats", "--json"], ["--version"]])
+def test_an_output_that_is_full(graph, full, arguments, unbuffered):
+    env = {"MEDCODER_KG": str(graph), "PYTHONUNBUFFERED": unbuffered}
+    start = command(*arguments, env=env)
+    done = subprocess.run(**start, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 5
+    assert done.stderr.startswith(b"error: ") and b"No space left on device" in done.stderr
+    assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_errors_that_cannot_be_shown_keep_their_code(tmp_path, full, unbuffered):
+    words = ("kg", "stats", "--kg", tmp_path / "none")
+    start = command(*words, env={"PYTHONUNBUFFERED": unbuffered})
+    done = subprocess.run(**start, stdout=subprocess.PIPE, stderr=full, check=False)
+    assert (done.returncode, done.stdout) == (4, b"")
 
 
 def test_a_disk_that_is_full(tmp_path):

@@ -1,14 +1,16 @@
 """Terms of a user's own beside an index."""
 
+import errno
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from string import ascii_letters, digits
 
 import pytest
 
 from medcoder import Normalizer
-from medcoder.errors import UsageError
+from medcoder.errors import DiskFull, UsageError
 from medcoder.kg import KG
 from medcoder.kg.build import build_kg
 from medcoder.normalize.batch import Fusion
@@ -215,6 +217,60 @@ def test_kept_vectors_that_cannot_be_used_are_made_again(index, encoded_texts, t
     cache.mkdir()  # it cannot be written
     assert Normalizer.load(index).normalize("ticker", threshold=0) == expected
     assert [name for name in left_in(tmp_path) if "partial" in name] == []
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC, errno.EDQUOT])
+def test_vectors_that_cannot_be_kept_are_told_of_once_and_used(
+    index, tmp_path, monkeypatch, caplog, number
+):
+    def refuse(*_):
+        raise OSError(number, os.strerror(number))
+
+    with_terms(index, ("ticker trouble", "C005"))
+    monkeypatch.setattr(Path, "write_bytes", refuse)
+    normalizer = Normalizer.load(index)
+    for _ in range(3):
+        assert normalizer.normalize("tickr trouble", threshold=0)[0].concept == "C005"
+    [told] = caplog.records
+    assert (told.levelname, told.name) == ("WARNING", "medcoder.normalize")
+    assert os.strerror(number) in told.getMessage()
+    assert left_in(tmp_path) == [".many.index.terms.tsv.lock", "many.index", "many.index.terms.tsv"]
+
+
+def test_others_may_read_the_vectors_that_are_kept(index):
+    with_terms(index, ("ticker trouble", "C005")).normalize("ticker", threshold=0)
+    table = custom_terms_file(index)
+    assert table.with_suffix(".vectors").stat().st_mode == table.stat().st_mode
+
+
+@pytest.mark.parametrize("change", ["add", "remove"])
+def test_terms_that_cannot_be_written_are_refused(index, monkeypatch, change):
+    normalizer = with_terms(index, ("ticker trouble", "C005"))
+    table = custom_terms_file(index)
+    before = table.read_bytes()
+
+    def write(number):
+        def refuse(*_, **__):
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(Path, "write_text", refuse)
+        if change == "add":
+            add_terms(table, normalizer.kg, [CustomTerm("gizzard", "C006")])
+        else:
+            remove_terms(table, "ticker trouble")
+
+    with pytest.raises(UsageError, match="your own terms cannot be kept: Read-only file system"):
+        write(errno.EROFS)
+    with pytest.raises(DiskFull, match=r"terms.tsv: no room left .* Your terms are as they were"):
+        write(errno.ENOSPC)
+    assert table.read_bytes() == before
+
+
+def test_a_folder_in_place_of_the_lock_is_said(index):
+    table = custom_terms_file(index)
+    table.with_name(f".{table.name}.lock").mkdir()
+    with pytest.raises(UsageError, match="your own terms cannot be kept: Is a directory"):
+        with_terms(index, ("ticker trouble", "C005"))
 
 
 def test_custom_terms_outlive_their_index_and_their_concept(

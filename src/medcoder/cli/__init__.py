@@ -10,7 +10,7 @@ import typer
 
 from medcoder import __version__
 from medcoder.cli import bench, embed, export, index, kg, map, normalize, serve, terms, train
-from medcoder.cli.command import EXIT_CODES, INTERRUPTED
+from medcoder.cli.command import EXIT_CODES, INTERRUPTED, whole_output
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -70,6 +70,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):  # not every terminal has every letter
             stream.reconfigure(errors="backslashreplace")
     try:
-        app(prog_name="medcoder")
+        with whole_output():
+            app(prog_name="medcoder")
     except KeyboardInterrupt:  # before a command began
         sys.exit(INTERRUPTED)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import functools
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TextIO
 
 import typer
 from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
@@ -18,6 +17,7 @@ from rich.progress import TimeRemainingColumn as TimeLeftColumn
 
 from medcoder.cli.console import errors, line
 from medcoder.errors import DiskFull, MedcoderError, UsageError
+from medcoder.files import no_room
 
 if TYPE_CHECKING:
     from medcoder.types import Progress
@@ -90,11 +90,47 @@ def _shown_errors() -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from error
     except BrokenPipeError:
         raise
-    except OSError as error:
-        kind = DiskFull if error.errno == errno.ENOSPC else UsageError
-        where = f"{error.filename}: " if error.filename else ""
+    except Exception as error:
+        where = getattr(error, "filename", None)
+        if (full := no_room(error)) is not None:
+            remedy = "Free some space, or write to another disk"
+            _fail(
+                f"{where or 'no room left to write'}: {full}. {remedy}", DiskFull.exit_code, error
+            )
+        if not isinstance(error, OSError):
+            raise
         remedy = "Check the path, and that you may read and write there"
-        _fail(f"{where}{error.strerror or error}. {remedy}", kind.exit_code, error)
+        message = f"{error.strerror or error}. {remedy}"
+        _fail(f"{where}: {message}" if where else message, UsageError.exit_code, error)
+
+
+@contextlib.contextmanager
+def whole_output() -> Iterator[None]:
+    """Write out what was printed before the process ends, and say where that fails.
+
+    The interpreter would leave with a code of its own.
+    """
+    code: object = 0
+    try:
+        with _reader_may_leave():
+            try:
+                yield
+            except SystemExit as leaving:
+                code = leaving.code
+                raise
+            finally:
+                if sys.stdout is not None:
+                    sys.stdout.flush()
+    except OSError as error:
+        _forget(sys.stdout)
+        kind = UsageError if no_room(error) is None else DiskFull
+        if code != kind.exit_code:  # else it is said already
+            _say(f"the output cannot be written: {error.strerror or error}")
+        sys.exit(kind.exit_code)
+    finally:
+        with contextlib.suppress(OSError):
+            if sys.stderr is not None:
+                sys.stderr.flush()
 
 
 @contextlib.contextmanager
@@ -103,12 +139,27 @@ def _reader_may_leave() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        for stream in filter(None, (sys.stdout, sys.stderr)):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        _forget(sys.stdout, sys.stderr)
+
+
+def _forget(*streams: TextIO | None) -> None:
+    """Let what was not written yet, and all that comes, go nowhere."""
+    for stream in filter(None, streams):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _say(message: str) -> None:
+    """An error; where it cannot be shown, there is still the exit code."""
+    try:
+        line(("error:", "red"), f" {message}", console=errors())
+    except BrokenPipeError:
+        raise
+    except OSError:
+        _forget(sys.stderr)
 
 
 def _fail(message: str, code: int, error: Exception) -> NoReturn:
-    line(("error:", "red"), f" {message}", console=errors())
+    _say(message)
     raise typer.Exit(code) from error
 
 

@@ -8,6 +8,7 @@ changes.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -17,10 +18,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from medcoder.errors import InputError, MedcoderError, UsageError
-from medcoder.files import locked, replacing, write_text
+from medcoder.files import disk_full, locked, replacing, write_text
 from medcoder.kg import KG
 from medcoder.normalize.batch import Batch, Floats, Scored
 from medcoder.normalize.filters import Allowed
@@ -29,6 +30,7 @@ from medcoder.tables.text import check_columns, read_rows, read_text
 from medcoder.text import clean, fold, language_tag
 from medcoder.types import Encoder
 
+LOGGER = logging.getLogger("medcoder.normalize")
 SOURCE = "local"
 _COLUMNS = ("term", "concept", "language")
 _NEAR = 32  # terms that each stage gives
@@ -89,7 +91,7 @@ def write_terms(file: Path, terms: Iterable[CustomTerm]) -> None:
 def add_terms(file: Path, kg: KG, terms: Iterable[CustomTerm]) -> int:
     """Add terms; a concept that the graph lacks is an error. Says how many were new."""
     wanted = [_checked(number, entry, kg) for number, entry in enumerate(terms, 1)]
-    with locked(file):
+    with _changing(file):
         before = read_terms(file)
         known = {(fold(entry.term), entry.concept) for entry in before}
         first: dict[tuple[str, str], CustomTerm] = {}
@@ -118,7 +120,7 @@ def _checked(number: int, entry: CustomTerm, kg: KG) -> CustomTerm:
 def remove_terms(file: Path, term: str, concept: str | None = None) -> int:
     """Remove a term, of a concept or of all. Says how many rows went."""
     key = fold(term)
-    with locked(file):
+    with _changing(file):
         before = read_terms(file)
         kept = [
             entry
@@ -128,6 +130,22 @@ def remove_terms(file: Path, term: str, concept: str | None = None) -> int:
         if len(kept) < len(before):
             write_terms(file, kept)
     return len(before) - len(kept)
+
+
+@contextlib.contextmanager
+def _changing(file: Path) -> Iterator[None]:
+    """Hold the lock of the table; where it cannot be written, say so and not what failed first."""
+    try:
+        with disk_full(file, kept="Your terms are as they were"), locked(file):
+            yield
+    except OSError as error:
+        raise UsageError(
+            "your own terms cannot be kept",
+            where=file,
+            values=error.strerror or error,
+            remedy="They are as they were. Check that you may write to this folder; that of the "
+            "bundled index is named by MEDCODER_HOME",
+        ) from error
 
 
 class CustomTerms:
@@ -203,12 +221,16 @@ class CustomTerms:
         vectors = np.stack([known[text] for text in self.texts])
         if new:
             made_of = {"encoder": self._encoder.fingerprint, "terms": "\n".join(self.texts)}
-            # In a read-only folder, or without room, they are encoded anew next time.
-            with (
-                contextlib.suppress(OSError, MedcoderError, SafetensorError),
-                replacing(cache) as partial,
-            ):
-                save_file({"vectors": vectors}, partial, metadata=made_of)
+            try:
+                with replacing(cache) as partial:
+                    # Not `save_file`, which would keep others from reading it.
+                    partial.write_bytes(save({"vectors": vectors}, metadata=made_of))
+            except (OSError, MedcoderError) as error:  # it is only a cache
+                why = error.strerror if isinstance(error, OSError) else None
+                LOGGER.warning(
+                    "%s: the vectors of %d custom terms cannot be kept, and are made again next "
+                    "time: %s", cache, len(new), why or error,
+                )  # fmt: skip
         return vectors
 
 

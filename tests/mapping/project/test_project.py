@@ -419,5 +419,5 @@ def test_a_read_only_project_says_so(path):
     base.close()
     with Project.open(path) as project:
         project.base.execute("PRAGMA query_only = ON")
-        with pytest.raises(ArtefactError, match="cannot be opened or written"):
+        with pytest.raises(ArtefactError, match="the project is read-only"):
             project.decide(1, "C1", who="ann")

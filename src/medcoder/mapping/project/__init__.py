@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from medcoder.errors import ArtefactError, NotFound, UsageError
+from medcoder.files import disk_full
 from medcoder.mapping.project import decisions, queries
 from medcoder.mapping.project.records import (
     STATUSES,
@@ -59,8 +60,21 @@ class Project:
         if file.parent.is_file():
             remedy = "Name a folder for the project"
             raise UsageError("it is a file", where=file.parent, remedy=remedy)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        return cls(file, connect(file, make=True, wait=wait), wait)
+        new = not file.parent.exists()
+        try:
+            with disk_full(file, kept="The project was not made"):
+                file.parent.mkdir(parents=True, exist_ok=True)
+            return cls(file, connect(file, make=True, wait=wait), wait)
+        except BaseException as error:
+            if new:  # a folder that something is in stays
+                with contextlib.suppress(OSError):
+                    file.parent.rmdir()
+            if isinstance(error, OSError):
+                reason, remedy = error.strerror or error, "Name a folder that you may write to"
+                raise UsageError(
+                    "the project cannot be made", where=file.parent, values=reason, remedy=remedy
+                ) from error
+            raise
 
     def close(self) -> None:
         with guarded(self.path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import sqlite3
@@ -11,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from medcoder.errors import ArtefactError, DiskFull, MedcoderError, NotFound
-from medcoder.files import sync
+from medcoder.files import disk_full, locked, no_room, sync
 from medcoder.mapping.project.migrations import migrate, present_format
 
 APPLICATION = 0x6D65646D  # "medm", in the header of the file
-_ROOM = 1 << 20  # bytes; with fewer, an error of writing means a full disk
+_ROOM = 1 << 16  # bytes; with fewer, an error of writing means a full disk
 WAIT = 30.0  # seconds that a writer waits for another
 
 _DAMAGED = (
@@ -23,8 +24,12 @@ _DAMAGED = (
     "Take it from a backup, or save what can be read with: sqlite3 {} .recover",
 )
 _CLOSED = (
+    "the project is read-only",
+    "Nothing was changed. Check that you may write it and the folder it is in, or work on a copy",
+)
+_UNOPENED = (
     "the project cannot be opened or written",
-    "Check that you may write it and the folder it is in",
+    "Check that you may read and write it and the folder it is in",
 )
 _REASONS = {
     sqlite3.SQLITE_IOERR: (
@@ -33,11 +38,20 @@ _REASONS = {
         "that is gone",
     ),
     sqlite3.SQLITE_READONLY: _CLOSED,
-    sqlite3.SQLITE_PERM: _CLOSED,
-    sqlite3.SQLITE_CANTOPEN: _CLOSED,
+    sqlite3.SQLITE_PERM: _UNOPENED,
+    sqlite3.SQLITE_CANTOPEN: _UNOPENED,
     sqlite3.SQLITE_NOTADB: _DAMAGED,
     sqlite3.SQLITE_CORRUPT: _DAMAGED,
 }
+
+# What opening fails with where nothing can be written, or nothing be put beside the file.
+_NOT_WRITTEN = (
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+)
 
 # A string is looked up once for each scope; a term is what a person decides on; rows repeat it.
 # A decision is an event and stays: what stands now is `terms.decision`.
@@ -113,27 +127,92 @@ CREATE INDEX of_term ON events (term, id);
 """
 
 
-def connect(file: Path, *, make: bool = False, wait: float = WAIT) -> sqlite3.Connection:
-    """A connection in WAL mode; a file that is no project is an error that says so."""
+class Connection(sqlite3.Connection):
+    """A connection to a project file, or to a copy of it that goes when it is closed."""
+
+    refusal: MedcoderError | None = None  # why it cannot be written to
+    copy: tempfile.TemporaryDirectory[str] | None = None
+
+    def close(self) -> None:
+        super().close()
+        if self.copy is not None:
+            self.copy.cleanup()
+
+
+def connect(file: Path, *, make: bool = False, wait: float = WAIT) -> Connection:
+    """A connection in WAL mode; a file that is no project is an error that says so.
+
+    A project that cannot be written to, or that has no room for the files that SQLite puts beside
+    it, is opened for reading, unless it is to be made.
+    """
     if not make and not file.is_file():
         raise _missing(file)
     with guarded(file, made=not make):
         if make and not file.exists():
             _put_empty(file)
-        # Unless it is to be made, a file that is deleted this moment stays so.
-        address = f"{file.absolute().as_uri()}?mode={'rwc' if make else 'rw'}"
-        base = sqlite3.connect(address, uri=True, timeout=wait, isolation_level=None)
-        try:
-            base.execute("PRAGMA foreign_keys = OFF")
-            if make:
-                _make(base)
-            _check(base, file)
-            migrate(base, file)
-            base.execute("PRAGMA synchronous = FULL")  # what was acknowledged outlives power cuts
-        except BaseException:
-            base.close()
-            raise
+        if make and not _may_write(file):
+            raise _read_only(file)
+        if _may_write(file):
+            try:
+                # A file that is deleted this moment stays so.
+                return _opened(file, "mode=rw", wait=wait, make=make)
+            except sqlite3.Error as error:
+                if make or _code(error) not in _NOT_WRITTEN or not file.is_file():
+                    raise
+                refusal = _ours(error, file)
+        else:
+            refusal = _read_only(file)
+        base = _open_for_reading(file, wait)
+        base.refusal = refusal
+        return base
+
+
+def _opened(file: Path, how: str, *, wait: float, make: bool = False) -> Connection:
+    address = f"{file.absolute().as_uri()}?{how}"
+    base = sqlite3.connect(
+        address, uri=True, timeout=wait, isolation_level=None, factory=Connection
+    )
+    try:
+        base.execute("PRAGMA foreign_keys = OFF")
+        if make:
+            _make(base)
+        _check(base, file)
+        migrate(base, file)
+        base.execute("PRAGMA synchronous = FULL")  # what was acknowledged outlives power cuts
+    except BaseException:
+        base.close()
+        raise
     return base
+
+
+def _open_for_reading(file: Path, wait: float) -> Connection:
+    """A connection that writes nothing, neither to the file nor beside it."""
+    journal = file.with_name(f"{file.name}-wal")
+    if not journal.exists() or not journal.stat().st_size:
+        # All of it is in the file, and nobody has it open. To read a file in WAL mode otherwise,
+        # SQLite would put two files beside it, with the owner and the permissions of a reader.
+        return _opened(file, "mode=ro&immutable=1", wait=wait)
+    if file.with_name(f"{file.name}-shm").exists():
+        with contextlib.suppress(sqlite3.Error):
+            return _opened(file, "mode=ro", wait=wait)
+    # Somebody was killed, or it was copied: its last changes are in the journal.
+    with disk_full(Path(tempfile.gettempdir()), kept="The project is as it was"):
+        copy = tempfile.TemporaryDirectory(prefix="medcoder-")
+        try:
+            whole = Path(copy.name) / file.name
+            shutil.copyfile(file, whole)
+            shutil.copyfile(journal, whole.with_name(journal.name))
+            base = _opened(whole, "mode=ro", wait=wait)
+        except BaseException:
+            copy.cleanup()
+            raise
+    base.copy = copy
+    return base
+
+
+def _may_write(file: Path) -> bool:
+    """Whether we may write a file and beside it. Mounts that are read-only count."""
+    return os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)
 
 
 @contextlib.contextmanager
@@ -142,6 +221,8 @@ def transaction(base: sqlite3.Connection, file: Path) -> Iterator[None]:
     if base.in_transaction:
         yield
         return
+    if isinstance(base, Connection) and base.refusal is not None:
+        raise base.refusal
     with guarded(file):
         base.execute("BEGIN IMMEDIATE")
         try:
@@ -167,21 +248,48 @@ def guarded(file: Path, *, made: bool = True) -> Iterator[None]:
 def _put_empty(file: Path) -> None:
     """Put an empty project where none is: whole, since others may open it the moment it is there.
 
-    Where that cannot be done (a disk without hard links, another was faster, or the journal of a
-    project that was deleted is left, which would be read into a new file), nothing is done: the
-    caller makes the tables there, or says what is wrong.
+    Nothing is there if the disk is full.
     """
-    if any(file.with_name(f"{file.name}-{left}").exists() for left in ("wal", "shm")):
-        return
     with (
-        contextlib.suppress(OSError),
+        disk_full(file, kept="The project was not made"),
         tempfile.TemporaryDirectory(prefix=".new-", dir=file.parent) as folder,
     ):
         whole = Path(folder) / file.name
         with contextlib.closing(sqlite3.connect(whole, isolation_level=None)) as base:
             _make(base)
-        os.link(whole, file)
+        # Closing puts the journal into the file. If there is no room, it does not tell.
+        if whole.with_name(f"{whole.name}-wal").exists():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sync(whole)
+        if any(left.exists() for left in _beside(file)):
+            # The journal of a project that was deleted would be read into the new one.
+            with locked(file):
+                if not file.exists():
+                    for left in _beside(file):
+                        left.unlink(missing_ok=True)
+                    _publish(whole, file)
+        else:
+            _publish(whole, file)
         sync(file.parent)
+
+
+def _publish(whole: Path, file: Path) -> None:
+    """Give a file its name, unless another has it by now."""
+    try:
+        os.link(whole, file)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        if no_room(error):
+            raise
+        with locked(file):  # a disk without hard links
+            if not file.exists():
+                whole.rename(file)
+
+
+def _beside(file: Path) -> list[Path]:
+    """The files that SQLite keeps beside one."""
+    return [file.with_name(f"{file.name}-{name}") for name in ("wal", "shm")]
 
 
 def _make(base: sqlite3.Connection) -> None:
@@ -207,10 +315,19 @@ def _missing(file: Path) -> NotFound:
     return NotFound("there is no such project", where=file, remedy=remedy)
 
 
+def _read_only(file: Path) -> ArtefactError:
+    what, remedy = _CLOSED
+    return ArtefactError(what, where=file, remedy=remedy)
+
+
+def _code(error: sqlite3.Error) -> int:
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
 def _ours(error: sqlite3.Error, file: Path) -> MedcoderError:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    free = shutil.disk_usage(file.parent).free
-    if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and free < _ROOM):
+    code = _code(error)
+    if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _is_full(file)):
+        free = shutil.disk_usage(file.parent).free
         return DiskFull(
             "no room left to write the project",
             where=file,
@@ -225,3 +342,18 @@ def _ours(error: sqlite3.Error, file: Path) -> MedcoderError:
         )
     what, remedy = _REASONS.get(code, ("it is not as a project should be", "Take it from a backup"))
     return ArtefactError(what, where=file, values=error, remedy=remedy.format(file.name))
+
+
+def _is_full(file: Path) -> bool:
+    """Whether an error of writing comes of a full disk, a quota or a limit on the size of files.
+
+    SQLite does not tell, so it is tried, beyond where the journal may have come to.
+    """
+    size = sum(each.stat().st_size for each in (file, *_beside(file)) if each.exists())
+    try:
+        with tempfile.TemporaryFile(dir=file.parent) as probe:
+            probe.seek(size)
+            probe.write(bytes(_ROOM))
+    except OSError as error:
+        return no_room(error) is not None
+    return False
