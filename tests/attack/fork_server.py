@@ -5,6 +5,7 @@ the number of the process, and then with its exit code.
 """
 
 import atexit
+import functools
 import gc
 import importlib
 import json
@@ -28,6 +29,7 @@ def serve(preload):
             importlib.import_module(name)
         except ImportError:  # the command will say that it is missing
             continue
+    _assemble()
     gc.freeze()  # what is here will stay: no command looks for garbage in it
     gc.enable()
     for line in sys.stdin:
@@ -36,9 +38,20 @@ def serve(preload):
         if child == 0:
             return job
         print(json.dumps({"pid": child}), flush=True)
-        _, status = os.waitpid(child, 0)
-        print(json.dumps({"rc": os.waitstatus_to_exitcode(status)}), flush=True)
+        _, status, used = os.wait4(child, 0)
+        ended = {"rc": os.waitstatus_to_exitcode(status), "memory": used.ru_maxrss * 1024}
+        print(json.dumps(ended), flush=True)
     return None
+
+
+def _assemble():
+    """Read the options of all commands once, which takes longer than many commands."""
+    import typer.main
+
+    from medcoder.cli import app
+
+    typer.main.get_command = functools.cache(typer.main.get_command)
+    typer.main.get_command(app)
 
 
 def become(job):

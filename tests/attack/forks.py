@@ -18,6 +18,7 @@ _SERVER = Path(__file__).with_name("fork_server.py")
 _PRELOAD = ("typer", "rich.progress", "rich.table", "numpy", "pyarrow.parquet", "polars", "faiss")
 _PRELOAD += ("tokenizers", "filelock", "jinja2", "sqlite3", "rapidfuzz", "medcoder.cli")
 _PRELOAD += ("medcoder.kg.build", "medcoder.kg.sources.table", "medcoder.vectors.embed")
+_PRELOAD += ("medcoder.normalize", "medcoder.normalize.build", "medcoder.cli.open")
 _PRELOAD += ("medcoder.mapping", "medcoder.mapping.report", "medcoder.mapping.project.queue")
 TORCH = ("torch", "transformers.models.bert.modeling_bert", "medcoder.train.session")
 SERVE = ("fastapi", "uvicorn", "prometheus_client", "medcoder.serve")
@@ -56,10 +57,15 @@ class Undisturbed:
 class Forks:
     """A process that forks one command at a time."""
 
-    def __init__(self, attack: Attack, folder: Path, *preload: str) -> None:
+    def __init__(
+        self, attack: Attack, folder: Path, *preload: str, patience: float = _HANGS
+    ) -> None:
+        """patience: seconds after which a command hangs."""
         folder.mkdir(parents=True, exist_ok=True)
         self._attack, self._folder = attack, folder
         self._number = 0
+        self.patience = patience
+        self.lock = threading.Lock()  # for those who share it
         attack.home.mkdir(parents=True, exist_ok=True)
         self._server = subprocess.Popen(
             [attack.python, "-P", _SERVER, *_PRELOAD, *preload],
@@ -128,12 +134,14 @@ class Forked:
         self._forks, self._args, self._names, self.count = forks, args, names, count
         self._began = time.monotonic()
         self._rc: int | None = None
+        self.memory = 0  # bytes at most, once it has ended
         self.pid = pid
         self._waiter = threading.Thread(target=self._wait, daemon=True)
         self._waiter.start()
 
     def _wait(self) -> None:
-        self._rc = self._forks._reply()["rc"]
+        reply = self._forks._reply()
+        self._rc, self.memory = reply["rc"], reply["memory"]
         self._ended = time.monotonic()
 
     @property
@@ -156,11 +164,11 @@ class Forked:
                 os.kill(self.pid, number)
 
     def result(self) -> Result:
-        self._waiter.join(_HANGS)
+        self._waiter.join(self._forks.patience)
         if self.running:
             self.send(signal.SIGKILL)
             self._waiter.join()
-            return Result(self._args, 124, self._out, f"it hung\n{self.err}", _HANGS)
+            return Result(self._args, 124, self._out, f"it hung\n{self.err}", self._forks.patience)
         assert self._rc is not None
         return Result(self._args, self._rc, self._out, self.err, self._ended - self._began)
 

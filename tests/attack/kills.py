@@ -13,7 +13,8 @@ from pathlib import Path
 
 from attack.forks import SERVE, TORCH, Forks
 from attack.frame import Attack, Tally
-from attack.kill_targets import TARGETS, Target, make_inputs
+from attack.inputs import make_inputs
+from attack.kill_targets import TARGETS, Target
 
 _JOBS = 2
 
@@ -22,20 +23,25 @@ def run(attack: Attack) -> Tally:
     chosen = TARGETS[:1] if attack.small else TARGETS
     given = attack.folder / "given"
     given.mkdir()
-    preload = () if attack.small else (*SERVE, *TORCH)
+    preload = () if attack.small else SERVE
     jobs = 1 if attack.small else attack.jobs or _JOBS
     forks = [Forks(attack, attack.folder / f"job{number}", *preload) for number in range(jobs)]
+    # Torch makes a process large, and forking it slow.
+    torch = forks[0] if attack.small else Forks(attack, attack.folder / "torch", *TORCH)
     try:
         make_inputs(attack, given, all_of_them=not attack.small)
         waiting: queue.SimpleQueue[tuple[Target, int, int]] = queue.SimpleQueue()
         for target in chosen:
-            target.measure(given, attack.folder / f"reference-{target.name}", forks[0])
+            fork = torch if target.torch else forks[0]
+            target.measure(given, attack.folder / f"reference-{target.name}", fork)
             attack.say(f"{target.name}: {target.undisturbed}")
         for planned in _plan(attack.rng, chosen, attack.trials):
             waiting.put(planned)
         lock = threading.Lock()
         threads = [
-            threading.Thread(target=_work, args=(attack, given, fork, waiting, lock), daemon=True)
+            threading.Thread(
+                target=_work, args=(attack, given, fork, torch, waiting, lock), daemon=True
+            )
             for fork in forks
         ]
         for thread in threads:
@@ -44,7 +50,7 @@ def run(attack: Attack) -> Tally:
             while thread.is_alive():  # so that an interrupt comes through
                 thread.join(0.5)
     finally:
-        for fork in forks:
+        for fork in {*forks, torch}:
             fork.close()
     return attack.tally
 
@@ -70,7 +76,8 @@ def _plan(
 def _work(
     attack: Attack,
     given: Path,
-    forks: Forks,
+    own: Forks,
+    torch: Forks,
     waiting: "queue.SimpleQueue[tuple[Target, int, int]]",
     lock: threading.Lock,
 ) -> None:
@@ -82,7 +89,9 @@ def _work(
         folder = attack.folder / f"{target.name}-{number}"
         rng = random.Random(f"{attack.seed}/{target.name}/{number}")
         folder.mkdir()
-        wrong = target.series(given, folder, forks, rng, kills)
+        forks = torch if target.torch else own
+        with forks.lock:
+            wrong = target.series(given, folder, forks, rng, kills)
         with lock:
             before = attack.tally.trials
             attack.tally.trials += kills
