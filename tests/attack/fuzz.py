@@ -1,7 +1,8 @@
 """Damaged files of every kind: an error with its exit code, or a result that adds up.
 
-Never a traceback, a signal, an exit code that is not documented, more than a minute, more than
-2 GB, nor anything left in the folder after an error.
+Commands read them, and a service that tables are sent to. Never a traceback, a signal, an exit
+code that is not documented, more than a minute, more than 2 GB, nor anything left in the folder
+after an error.
 """
 
 import csv
@@ -15,9 +16,10 @@ from pathlib import Path
 
 from attack.forks import TORCH, Forks
 from attack.frame import Attack, Result, Tally
-from attack.fuzz_cases import Case, cases
+from attack.fuzz_cases import UPLOAD, Case, cases
 from attack.inputs import make_inputs
 from attack.mutations import mutated
+from attack.uploads import Service
 
 _JOBS = 2
 _SECONDS = 60.0
@@ -44,7 +46,10 @@ def run(attack: Attack) -> Tally:
         chosen = [
             case for case in cases(given / "cases", texts) if not (attack.small and case.full)
         ]
+        service = None if attack.small else Service(attack, given / "small.index")
         for case in chosen:  # undamaged, all of them are read
+            if case.name.startswith(UPLOAD):
+                continue
             fork = torch if case.torch else forks[0]
             result, wrong = _trial(case, given, attack.folder / f"whole-{case.name}", fork, None)
             assert result.rc in (0, 1) and not wrong, (case.name, wrong, result)
@@ -55,7 +60,9 @@ def run(attack: Attack) -> Tally:
         lock = threading.Lock()
         threads = [
             threading.Thread(
-                target=_work, args=(attack, chosen, given, fork, torch, waiting, lock), daemon=True
+                target=_work,
+                args=(attack, chosen, given, fork, torch, service, waiting, lock),
+                daemon=True,
             )
             for fork in forks
         ]
@@ -76,6 +83,7 @@ def _work(
     given: Path,
     own: Forks,
     torch: Forks,
+    service: Service | None,
     waiting: "queue.SimpleQueue[tuple[Case, int]]",
     lock: threading.Lock,
 ) -> None:
@@ -91,11 +99,16 @@ def _work(
         other = rng.choice(tuple(rng.choice(chosen).files.values()))
         content, said = mutated(case.files[name], rng, other, name)
         forks = torch if case.torch else own
-        with forks.lock:
-            result, wrong = _trial(case, given, folder, forks, (name, content))
+        if service is not None and case.name.startswith(UPLOAD):
+            with service.lock:
+                taken, wrong = service.send(name, content)
+        else:
+            with forks.lock:
+                result, wrong = _trial(case, given, folder, forks, (name, content))
+            taken = result.rc == 0
         with lock:
             tally.trials += 1
-            tally.count("read" if result.rc == 0 else "refused")
+            tally.count("read" if taken else "refused")
             for text in wrong:
                 tally.fail(f"{number} {case.name}, {name} ({said}): {text}")
                 attack.say(f"FAILED: {number} {case.name}, {name} ({said}): {text}")

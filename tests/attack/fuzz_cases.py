@@ -121,6 +121,7 @@ unit = "steps"
 warmup = 1
 total = 2
 """
+UPLOAD = "upload"  # the case is no command: its file is sent to a service
 Command = Callable[[Path, Path, Path], Sequence[object]]  # of files, folder to write to, given
 
 
@@ -173,7 +174,9 @@ def cases(folder: Path, texts: Sequence[str]) -> list[Case]:
     }
     tables = _tables(folder / "ward", ward)
     for kind, content in tables.items():
-        found.append(Case(f"map.{kind}", {f"ward.{kind}": content}, _map(f"ward.{kind}"), 1.5))
+        files, command = {f"ward.{kind}": content}, _map(f"ward.{kind}")
+        found.append(Case(f"map.{kind}", files, command, 1.5))
+        found.append(Case(f"{UPLOAD}.{kind}", files, command))
     found += _imports(texts) + _others(folder, columns, texts)
     return found
 
