@@ -295,7 +295,7 @@ def test_a_field_of_a_megabyte(folder):
     assert builds("table", file, "--overwrite").preferred("A") == text
     file = write(folder / "long_terms.csv", f"concept,term\nA,{text * 10}\n")
     (folder.parent / "out" / "new.kg").rename(folder / "old.kg")
-    assert fails("table", file, "long_terms.csv, row 2: ", "field larger than", "without quotes")
+    assert fails("table", file, "long_terms.csv, row 2: a cell is too long", "MEDCODER_LIMITS=")
 
 
 def test_many_columns(folder):

@@ -5,6 +5,7 @@ MedcoderError                   exit code 1
 │   ├── UnknownName             2   no such source, loss, index...; suggests the nearest
 │   └── MissingExtra            2   an optional dependency is not installed
 ├── InputError                  3   bad data: which file, which row, what to do
+│   └── TooLarge                3   a file that holds or unpacks to more than is allowed
 ├── ArtefactError               4   a directory that is not what it should be
 │   └── NotFound                4   no such concept or file
 ├── DiskFull                    5   no room to write
@@ -103,6 +104,14 @@ class InputError(MedcoderError):
         parts += [None if row is None else f"row {row:,}"]
         joined = ", ".join(filter(None, parts))
         super().__init__(what, where=joined or None, values=values, remedy=remedy)
+
+
+class TooLarge(InputError):
+    """A file that holds, or unpacks to, more than is allowed; `limit` is the number."""
+
+    def __init__(self, what: str, *, limit: int | None = None, **parts: Any) -> None:
+        super().__init__(what, **parts)
+        self.limit = limit
 
 
 class ArtefactError(MedcoderError):

@@ -13,7 +13,7 @@ import typer
 
 from medcoder.cli.command import progress_bar
 from medcoder.cli.options import user_path
-from medcoder.errors import InputError, UsageError
+from medcoder.errors import InputError, TooLarge, UsageError
 
 Batch = list[str]
 Texts = Annotated[list[str] | None, typer.Argument(metavar="TEXT...", help="Strings.")]
@@ -22,6 +22,7 @@ File = Annotated[
 ]
 _BATCH = 512  # strings at a time
 _BLOCK = 1 << 18  # bytes read at a time, if there are as many already
+_LONGEST = 1 << 24  # bytes of a line
 _STANDARD_INPUT = "standard input"
 _BOM = b"\xef\xbb\xbf"
 
@@ -47,7 +48,7 @@ def given(
 
 def _batches(stream: Any, name: str, report: Callable[[int], None]) -> Iterator[Batch]:
     row = done = 0
-    for lines in _lines(stream):
+    for lines in _lines(stream, name):
         for start in range(0, len(lines), _BATCH):
             batch: Batch = []
             for line in lines[start : start + _BATCH]:
@@ -64,15 +65,26 @@ def _batches(stream: Any, name: str, report: Callable[[int], None]) -> Iterator[
             report(done)
 
 
-def _lines(stream: Any) -> Iterator[list[bytes]]:
+def _lines(stream: Any, name: str) -> Iterator[list[bytes]]:
     """The lines of each block that comes, without their ends."""
     parts: list[bytes] = []  # of a line that goes on
+    row, length = 1, 0
     while block := stream.read1(_BLOCK):
         parts.append(block)
+        length += len(block)
         if b"\n" in block:
             *lines, rest = b"".join(parts).split(b"\n")
-            parts = [rest]
+            parts, length = [rest], len(rest)
             yield lines
+            row += len(lines)
+        elif length > _LONGEST:
+            raise TooLarge(
+                f"a line of more than {_LONGEST >> 20} MB",
+                file=name,
+                row=row,
+                remedy="Give strings one a line: line ends may be missing, or it may be no text",
+                limit=_LONGEST,
+            )
     if last := b"".join(parts):
         yield [last]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from medcoder.mapping.project.decisions import now
 from medcoder.mapping.project.records import Role
 from medcoder.mapping.project.rows import Adder, Columns, Settings, differences
 from medcoder.mapping.project_table import Mapped, write
-from medcoder.tables import Reading, Table, open_table
+from medcoder.tables import Reading, Table, grouped, open_table, row_length
 from medcoder.types import Progress
 
 if TYPE_CHECKING:
@@ -193,7 +192,7 @@ def _read(
     )  # fmt: skip
     bad = meta["bad_rows"]
     stream = table.rows(skip=done)
-    while rows := list(islice(stream, _BATCH)):
+    for rows in grouped(stream, _BATCH, row_length):
         with project.transaction():
             if project.meta["rows"] != done:
                 raise ArtefactError(

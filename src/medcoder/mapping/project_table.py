@@ -24,7 +24,7 @@ from medcoder.mapping.project import Project, decisions, queries
 from medcoder.mapping.project.rows import Recent
 from medcoder.mapping.project.schema import guarded
 from medcoder.mapping.report import write_report
-from medcoder.tables import Row, Table, file_fingerprint, open_table
+from medcoder.tables import Row, Table, file_fingerprint, grouped, open_table, row_length
 from medcoder.tables.write import TextWriter, safe
 from medcoder.types import Progress
 
@@ -69,8 +69,9 @@ class ProjectTable:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         rows = self.rows()
-        while batch := [row.fields for row in islice(rows, _BATCH)]:
-            columns = [pa.array(column, pa.string()) for column in zip(*batch, strict=True)]
+        for batch in grouped(rows, _BATCH, row_length):
+            fields = zip(*(row.fields for row in batch), strict=True)
+            columns = [pa.array(column, pa.string()) for column in fields]
             yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
@@ -202,7 +203,7 @@ def _stream(project: Project, added: Sequence[Column]) -> Iterator[tuple[tuple[s
     known: Recent[int, Cells] = Recent()
     with project.snapshot() as base:
         rows = base.execute("SELECT term, fields FROM rows ORDER BY number")
-        while batch := rows.fetchmany(_BATCH):
+        for batch in grouped(rows, _BATCH, lambda row: len(row[1])):
             new = sorted({term for term, _ in batch} - known.keys())
             fresh = dict(_cells_of_terms(base, new, added))
             for term, fields in batch:
@@ -244,7 +245,7 @@ def _write_text(project: Project, table: Any, added: Sequence[Column], path: Pat
         writer = TextWriter(out, delimiter=table.delimiter)
         writer.row([safe(name) for name in _names(table, added)])
         rows, done = _stream(project, added), 0
-        while batch := list(islice(rows, _BATCH)):
+        for batch in grouped(rows, _BATCH, lambda row: sum(map(len, row[0]))):
             writer.rows(
                 [safe(field) for field in fields] + [_text(cell) for cell in cells]
                 for fields, cells in batch

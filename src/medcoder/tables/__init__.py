@@ -6,6 +6,8 @@
     xlsx      sheets of a workbook, read and written
     parquet   Parquet files and frames in memory, read and written
     write     one writer of text, one guard against formulas
+    limits    how much a file may unpack to
+    pages     what the pages of a Parquet file say of their size
 
 `unquoted` and `frames` need polars; the others do not. Whether a file has quotes is never guessed:
 the caller names the reader.
@@ -14,14 +16,16 @@ the caller names the reader.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from medcoder.errors import InputError, UsageError
 from medcoder.registry import Registry
+from medcoder.tables.limits import Limits, usual
 
+T = TypeVar("T")
 # How a file name ends -> function (path, reading) that opens it.
 TABLES = Registry(
     "table format",
@@ -45,6 +49,7 @@ class Reading:
     delimiter: str | None = None  # of text; None: by the ending of the name
     sheet: str | None = None  # of a workbook; None: the first
     keep_bad_rows: bool = False  # take rows with a wrong number of fields, unmapped
+    limits: Limits = field(default_factory=usual)
 
     def refuse(self, *names: str, format: str) -> None:
         """An option that this format has no use for is an error."""
@@ -118,6 +123,27 @@ def file_fingerprint(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def grouped(
+    items: Iterable[T], most: int, length: Callable[[T], int], *, characters: int = 1 << 25
+) -> Iterator[list[T]]:
+    """Lists of at most so many items, or fewer that have more than so many characters."""
+    group: list[T] = []
+    total = 0
+    for item in items:
+        group.append(item)
+        total += length(item)
+        if len(group) == most or total > characters:
+            yield group
+            group, total = [], 0
+    if group:
+        yield group
+
+
+def row_length(row: Row) -> int:
+    """Characters of a row."""
+    return sum(map(len, row.fields))
+
+
 def fitted(
     fields: list[str], width: int, *, path: Path, row: int, keep: bool, delimiter: str
 ) -> Row:
@@ -135,4 +161,7 @@ def fitted(
     return Row((*fields, *[""] * (width - len(fields))), whole=False)
 
 
-__all__ = ["TABLES", "Reading", "Row", "Table", "file_fingerprint", "fitted", "open_table"]
+__all__ = [
+    "TABLES", "Reading", "Row", "Table", "file_fingerprint", "fitted", "grouped", "open_table",
+    "row_length",
+]  # fmt: skip

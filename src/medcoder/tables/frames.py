@@ -13,9 +13,11 @@ from typing import Any, Protocol
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from medcoder.errors import InputError
+from medcoder.tables import grouped
+from medcoder.tables.limits import usual
+from medcoder.tables.parquet import damaged, read_batches, read_schema
 from medcoder.tables.text import Records, bad_byte, check_file, check_not_utf16
 from medcoder.tables.unquoted import Unquoted, read_header
 
@@ -97,15 +99,10 @@ class CsvFrames:
     def read(self, keep: Sequence[str]) -> Iterator[pl.DataFrame]:
         self._records.done = 0
         positions = [self.columns.index(name) for name in keep]
-        chunk: list[list[str]] = []
         rows = self._rows()
         next(rows)
-        for row in rows:
-            chunk.append([row[position] for position in positions])
-            if len(chunk) == CHUNK:
-                yield _frame(chunk, keep)
-                chunk = []
-        if chunk:
+        picked = ([row[position] for position in positions] for row in rows)
+        for chunk in grouped(picked, CHUNK, lambda fields: sum(map(len, fields))):
             yield _frame(chunk, keep)
 
     def _rows(self) -> Iterator[list[str]]:
@@ -140,22 +137,19 @@ class ParquetFrames:
         self.path = path
         self.size = path.stat().st_size
         self.done = 0
-        try:
-            self.columns = list(pq.read_schema(path).names)
-        except (pa.ArrowException, OSError) as error:
-            raise self._damaged(error) from error
+        schema, self._rows = read_schema(path, usual())
+        self.columns = list(schema.names)
 
     def read(self, keep: Sequence[str]) -> Iterator[pl.DataFrame]:
         self.done = row = 0
         try:
-            with pq.ParquetFile(self.path, page_checksum_verification=True) as file:
-                for batch in file.iter_batches(batch_size=BATCH, columns=list(keep)):
-                    data = {name: self._strings(batch, name, row) for name in keep}
-                    row += batch.num_rows
-                    self.done = self.size * row // max(file.metadata.num_rows, 1)
-                    yield pl.DataFrame(data)
-        except (pa.ArrowException, OSError) as error:
-            raise self._damaged(error, row + 1) from error
+            for batch in read_batches(self.path, list(keep), limits=usual(), size=BATCH):
+                data = {name: self._strings(batch, name, row) for name in keep}
+                row += batch.num_rows
+                self.done = self.size * row // max(self._rows, 1)
+                yield pl.DataFrame(data)
+        except (pa.ArrowException, pl.exceptions.PolarsError) as error:
+            raise damaged(self.path, error, row + 1) from error
         self.done = self.size
 
     def _strings(self, batch: pa.RecordBatch, name: str, row: int) -> pl.Series:
@@ -203,13 +197,3 @@ class ParquetFrames:
                         value[error.start], file=self.path, row=number, remedy=remedy
                     ) from error
             raise
-
-    def _damaged(self, error: Exception, row: int | None = None) -> InputError:
-        reason = str(error).partition("\n")[0].rstrip(".")
-        return InputError(
-            "cannot be read as Parquet",
-            file=self.path,
-            values=reason,
-            row=row,
-            remedy="Copy or download it again",
-        )

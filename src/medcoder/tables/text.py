@@ -20,6 +20,7 @@ from typing import IO
 
 from medcoder.errors import InputError, UsageError
 from medcoder.tables import Reading, Row, file_fingerprint, fitted
+from medcoder.tables.limits import Limits, bytes_taken, open_bytes, usual
 
 FAULTS = (EOFError, OSError, zlib.error)  # what reading a file may raise, see `fault`
 SAVE_AS_UTF8 = "Save it as UTF-8"
@@ -31,8 +32,9 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_LONGEST = 10_000_000  # characters of a field; the default of 131,072 is too few for some notes
 _BLOCK = 1000  # rows between two looks at how much is read
+# They are no encodings of tables, and of some of them come characters that no file can hold.
+_NO_TABLES = {"utf-7", "idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape"}
 _REMEDIES = (
     "Name its encoding with --encoding, as in: --encoding cp1252",
     "It looks like UTF-16: try --encoding utf-16-le",
@@ -90,10 +92,13 @@ def decode(data: bytes, *, file: str | Path, before: int = 0, remedy: str = SAVE
         raise bad_byte(data[error.start], file=file, row=row, remedy=remedy) from error
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, *, limits: Limits | None = None) -> str:
     """A whole file of UTF-8, with or without a mark; its line ends as they are."""
+    limits = limits or usual()
     try:
-        data = path.read_bytes()
+        with path.open("rb") as stream:
+            data = stream.read(limits.held + 1)
+        limits.check("held", len(data), file=path)
     except FileNotFoundError as error:
         raise InputError("does not exist", file=path, remedy="Check the path") from error
     except OSError as error:
@@ -112,18 +117,6 @@ def check_not_utf16(path: Path, start: bytes) -> None:
         raise InputError(
             "is UTF-16 or no text, not UTF-8", file=path, row=1, remedy="Convert the file to UTF-8"
         )
-
-
-def open_bytes(path: Path) -> IO[bytes]:
-    """What is in a file, plain or gzipped."""
-    if path.suffix.lower() == ".gz":
-        return gzip.open(path, "rb")  # type: ignore[return-value]
-    return path.open("rb")
-
-
-def bytes_taken(stream: IO[bytes]) -> int:
-    """How far into the file on disk a stream of `open_bytes` has come."""
-    return int((getattr(stream, "fileobj", None) or stream).tell())
 
 
 # Columns
@@ -175,26 +168,36 @@ class Records:
         delimiter: str = ",",
         encoding: str = "utf-8-sig",
         remedies: tuple[str, str] = (SAVE_AS_UTF8, SAVE_AS_UTF8),
+        limits: Limits | None = None,
     ) -> None:
         """`remedies`: for bytes of another encoding, and for what looks like UTF-16."""
         self.path, self.delimiter, self.encoding = path, delimiter, encoding
-        self._remedies = remedies
+        self._remedies, self._limits = remedies, limits or usual()
+        self._length = 0  # characters of the row at hand
         self.done = 0  # bytes of the file on disk taken in so far
 
     def __iter__(self) -> Iterator[tuple[int, list[str]]]:
         return self._rows("strict")
 
     def _rows(self, errors: str) -> Iterator[tuple[int, list[str]]]:
-        longest = csv.field_size_limit(_LONGEST)
-        number = 0
+        limits, number = self._limits, 0
+        self._row = 1
+        # For the whole process, and so never made less again: another thread may be reading.
+        csv.field_size_limit(max(csv.field_size_limit(), limits.cell))
         try:
             with (
-                open_bytes(self.path) as stream,
+                open_bytes(self.path, limits) as stream,
                 io.TextIOWrapper(stream, self.encoding, errors=errors, newline="") as text,
             ):
                 for number, fields in enumerate(
-                    csv.reader(text, delimiter=self.delimiter, strict=True), 1
+                    csv.reader(self._lines(text), delimiter=self.delimiter, strict=True), 1
                 ):
+                    if self._length > limits.cell:
+                        longest = max(map(len, fields), default=0)
+                        limits.check("cell", longest, file=self.path, row=number)
+                    if len(fields) > limits.columns:
+                        limits.check("columns", len(fields), file=self.path, row=number)
+                    self._length, self._row = 0, number + 1
                     if not number % _BLOCK:
                         self.done = bytes_taken(stream)
                     yield number, fields
@@ -202,6 +205,9 @@ class Records:
         except UnicodeError as error:
             raise self._undecodable(number + 1) from error
         except csv.Error as error:
+            if "field larger" in str(error):
+                longest = max(self._length, limits.cell + 1)
+                limits.check("cell", longest, file=self.path, row=number + 1)
             raise InputError(
                 f"broken quotes: {error}", file=self.path, row=number + 1,
                 remedy="Close every quote and double those inside a quoted field, or save the "
@@ -209,8 +215,15 @@ class Records:
             ) from error  # fmt: skip
         except FAULTS as error:
             raise fault(self.path, error, number + 1) from error
-        finally:
-            csv.field_size_limit(longest)
+
+    def _lines(self, text: IO[str]) -> Iterator[str]:
+        """Lines, none of them longer than a row may be, nor all of those that a row goes over."""
+        longest = self._limits.row
+        while line := text.readline(longest + 1):
+            self._length += len(line)
+            if self._length > longest:
+                self._limits.check("row", self._length, file=self.path, row=self._row)
+            yield line
 
     def _undecodable(self, row: int) -> InputError:
         """The row of the first bad byte."""
@@ -289,7 +302,9 @@ class Delimited:
         self.name, self.format, self.delimiter = path.name, format, delimiter
         self._path, self._keep = path, reading.keep_bad_rows
         self.marked, encoding = _encoding(path, reading.encoding)
-        self._records = Records(path, delimiter=delimiter, encoding=encoding, remedies=_REMEDIES)
+        self._records = Records(
+            path, delimiter=delimiter, encoding=encoding, remedies=_REMEDIES, limits=reading.limits
+        )
         self._given = 0  # rows so far
         header = next(iter(self._records), None)
         if header is None:
@@ -363,7 +378,10 @@ def _encoding(path: Path, named: str | None) -> tuple[bool, str]:
         return marked is not None, marked or _unmarked(start)
     try:
         known = codecs.lookup(named).name
-    except LookupError as error:
+        b"".decode(known)  # an error for what is no encoding of text
+        if known.replace("_", "-") in _NO_TABLES:
+            raise LookupError
+    except (LookupError, UnicodeError, ValueError) as error:
         known = "as in utf-8, utf-16, cp1252, latin-1"
         raise UsageError(
             f"there is no such encoding: {known}",

@@ -15,17 +15,16 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from medcoder.errors import InputError
+from medcoder.errors import InputError, TooLarge
 from medcoder.prefetch import in_parallel, prefetch
+from medcoder.tables.limits import bytes_taken, open_bytes, usual
 from medcoder.tables.text import (
     FAULTS,
-    bytes_taken,
     check_columns,
     check_file,
     check_not_utf16,
     decode,
     fault,
-    open_bytes,
 )
 
 _ZLIB = (b"x\x01", b"x\xda")  # headers of zlib that are UTF-8 too
@@ -90,7 +89,10 @@ class Unquoted:
             )
         except pl.exceptions.PolarsError as error:
             self._find_bad_row(block, before)
-            raise InputError("cannot be read", file=self.path, values=error) from error
+            remedy = "Compare the file with the release"
+            raise InputError(
+                "cannot be read", file=self.path, values=error, remedy=remedy
+            ) from error
         frame = frame[1:] if added else frame
         if frame.height != rows:
             self._find_bad_row(block, before)
@@ -196,10 +198,11 @@ class Unquoted:
 
     def _check_length(self, rest: bytes) -> None:
         if len(rest) == LONGEST and not rest.endswith(b"\n"):
-            raise InputError(
+            raise TooLarge(
                 f"a row of more than {LONGEST >> 20} MB",
                 file=self.path,
                 remedy=_NO_TEXT,
+                limit=LONGEST,
             )
 
 
@@ -255,14 +258,17 @@ def read_header(path: Path, separator: str) -> list[str]:
         raise InputError("is empty", file=path, remedy="Copy or download it again")
     check_not_utf16(path, line)
     if len(line) == LONGEST_HEADER and not line.endswith(b"\n"):
-        raise InputError(
+        raise TooLarge(
             f"a header of more than {LONGEST_HEADER >> 20} MB",
             file=path,
             row=1,
             remedy=_NO_TEXT,
+            limit=LONGEST_HEADER,
         )
     text = line.decode("utf-8-sig", errors="replace").rstrip("\r\n")
-    return text.split(separator)
+    header = text.split(separator)
+    usual().check("columns", len(header), file=path, row=1)
+    return header
 
 
 def open_unquoted(

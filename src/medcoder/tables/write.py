@@ -6,8 +6,21 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import IO
 
-_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
-_NUMBER = re.compile(r"[+-]?[0-9]+([.,][0-9]+)*([eE][+-]?[0-9]+)?")
+# Spreadsheets of East Asia take the wide forms as well.
+_SIGNS = "=+\\-@\uff1d\uff0b\uff0d\uff20"
+_BREAKS = "\r\n\v\f\x1c-\x1e\x85\u2028\u2029"  # that some reader takes for the end of a line
+# What may stand before a sign without hiding it: other spaces and control characters, the mark of
+# byte order, and characters that take no room.
+_LEAD = (
+    "\x00-\x08\t\x0e-\x1b\x1f \x7f-\x84\x86-\xa0\xad\u1680\u180e\u2000-\u200f\u202a-\u202f"
+    "\u205f-\u2064\u3000\ufeff"
+)
+_NUMBER = rf"[+-]?[0-9]+(?:[.,][0-9]+)*(?:[eE][+-]?[0-9]+)?(?=[{_BREAKS}]|\Z)"
+_LIVE = rf"(?=[{_LEAD}]*(?!{_NUMBER})[{_SIGNS}])"
+# Where a line that would be run begins; with apostrophes before it; and with at least one.
+_FORMULA = re.compile(rf"\A(?=[\t\r\n])|(?:\A|(?<=[{_BREAKS}])){_LIVE}")
+_MARKED = re.compile(rf"\A'*(?=[\t\r\n])|(?:\A|(?<=[{_BREAKS}]))'*{_LIVE}")
+_UNMARKED = re.compile(rf"\A'('*)(?=[\t\r\n])|(?:\A|(?<=[{_BREAKS}]))'('*){_LIVE}")
 _MARK = "\ufeff"  # at the start of a file, readers take it away
 _EDGES = ("", " ", _MARK)  # how a line begins that must be looked at: empty, too
 
@@ -60,16 +73,15 @@ class TextWriter:
 
 
 def safe(cell: str) -> str:
-    """The cell with an apostrophe before it if a spreadsheet would run it.
+    """The cell with an apostrophe before every line of it that a spreadsheet would run.
 
-    Plain numbers such as -1.5 stay as they are.
+    Every line, since a reader that knows no quotes takes it for the start of a row. Plain numbers
+    such as -1.5 stay as they are.
 
-    >>> safe("=1+1"), safe("-1.5"), safe("asthma")
-    ("'=1+1", '-1.5', 'asthma')
+    >>> safe("=1+1"), safe("-1.5"), safe("asthma"), safe("a\\r=1+1")
+    ("'=1+1", '-1.5', 'asthma', "a\\r'=1+1")
     """
-    if not cell.startswith(_STARTS) or _NUMBER.fullmatch(cell):
-        return cell
-    return "'" + cell
+    return cell if _is_plain(cell) else _FORMULA.sub("'", cell)
 
 
 class Guard:
@@ -79,8 +91,10 @@ class Guard:
         self.changed = 0
 
     def __call__(self, text: str) -> str:
-        # A cell that looks as if it had been changed is changed too: then `plain` is the inverse.
-        cell = safe(text) if plain(text) == text else f"'{text}"
+        if _is_plain(text):
+            return text
+        # A line that looks as if it had been changed is changed too: then `plain` is the inverse.
+        cell = _MARKED.sub(r"\g<0>'", text)
         self.changed += cell != text
         return cell
 
@@ -91,6 +105,9 @@ def plain(cell: str) -> str:
     >>> plain("'=1+1"), plain("'tis"), plain(Guard()("'=1+1"))
     ('=1+1', "'tis", "'=1+1")
     """
-    bare = cell.removeprefix("'")
-    looks_changed = bare != cell and (safe(bare) == cell or plain(bare) != bare)
-    return bare if looks_changed else cell
+    return cell if _is_plain(cell) else _UNMARKED.sub(r"\1\2", cell)
+
+
+def _is_plain(cell: str) -> bool:
+    """Whether nothing needs to be looked for: so with nearly every cell, and fast."""
+    return cell[:1].isalnum() and cell.isprintable()  # no end of line is printable

@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
+import io
+import logging
+import lzma
+import re
 import warnings
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import openpyxl
-from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
+from openpyxl.reader.excel import ExcelReader
+from openpyxl.utils import get_column_letter
+from openpyxl.worksheet._reader import FORMULA_TAG, WorkSheetParser
 
-from medcoder.errors import InputError
+from medcoder.errors import InputError, TooLarge
 from medcoder.tables import Reading, Row, file_fingerprint, fitted
+from medcoder.tables.limits import Limits, Meter
 
 ROWS = 1_048_576  # of a sheet, at most
 LONGEST = 32_767  # characters of a cell, at most
-_BROKEN = (zipfile.BadZipFile, KeyError, ValueError, OSError, SyntaxError, TypeError)
+_ILLEGAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # in XML
+WIDTH = 16_384  # columns of a sheet, at most
+_PART = 16 << 20  # bytes of XML of a row, or of a part that is read as a whole, such as the styles
+_NAMES = 16 << 20  # bytes of the list of what is in the file
+# What a damaged file may raise: of the archive, of XML, and of openpyxl, which checks little.
+_BROKEN = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, NotImplementedError,
+    RuntimeError, SyntaxError, LookupError, ValueError, TypeError, AttributeError, ArithmeticError,
+    AssertionError,
+)  # fmt: skip
+LOGGER = logging.getLogger(__name__)
 
 
 class Sheet:
@@ -30,6 +47,8 @@ class Sheet:
         reading.refuse("encoding", "delimiter", format="a workbook")
         self.name = path.name
         self._path, self._keep, self._sheet = path, reading.keep_bad_rows, reading.sheet
+        self._limits = reading.limits
+        self._warned = False
         first = next(self.cells(), None)
         header = _trimmed(first or ())
         if not header:
@@ -58,38 +77,170 @@ class Sheet:
 
     def cells(self) -> Iterator[tuple[Any, ...]]:
         """Values of each row with the header, without the empty ones after the last."""
-        with self._opened() as sheet:
-            empty: list[tuple[Any, ...]] = []
-            for cells in sheet.iter_rows(values_only=True):
-                if any(cell is not None for cell in cells):
-                    yield from empty
-                    empty.clear()
-                    yield cells
-                else:
-                    empty.append(())
-
-    @contextlib.contextmanager
-    def _opened(self) -> Iterator[Any]:
+        meter, number = Meter(self._path, self._limits), 0
         try:
-            with warnings.catch_warnings():  # of styles and extensions, which are not read
-                warnings.simplefilter("ignore")
-                book = openpyxl.load_workbook(self._path, read_only=True, data_only=True)
+            with (
+                _Handle(self._path) as handle,
+                _Archive(handle, self._path, self._limits) as archive,
+            ):
+                sheet = self._opened(handle, archive)
+                with sheet._get_source() as source:
+                    parser = _Parser(sheet, source)
+                    for seen, (row, cells) in enumerate(parser.parse(), 1):
+                        archive.since = 0
+                        if max(row, seen) > ROWS:
+                            raise _outside(self._path, "rows", ROWS, max(row, seen))
+                        values = _values(cells, self._path, row)
+                        if not values or row <= number:  # one that comes twice is left out
+                            continue
+                        for _ in range(number + 1, row):
+                            yield ()
+                        number = row
+                        meter.add(_characters(values) + len(values), row)
+                        yield values
+                self._tell(parser)
         except _BROKEN as error:
+            values_ = str(error).partition("\n")[0][:300] or type(error).__name__
             raise InputError(
-                "it cannot be read as a workbook", file=self._path, values=error,
+                "it cannot be read as a workbook", file=self._path, values=values_,
+                row=number + 1 if number else None,
                 remedy="Save it again as .xlsx without a password",
             ) from error  # fmt: skip
-        try:
-            if self._sheet is not None and self._sheet not in book.sheetnames:
-                raise InputError(
-                    "there is no such sheet", file=self._path, values=repr(self._sheet),
-                    remedy=f"There are: {', '.join(book.sheetnames)}",
-                )  # fmt: skip
-            sheet = book[self._sheet or book.sheetnames[0]]
-            sheet.reset_dimensions()  # what the file says of its size is often wrong
-            yield sheet
-        finally:
-            book.close()
+
+    def _opened(self, handle: _Handle, archive: _Archive) -> Any:
+        with warnings.catch_warnings():  # of styles and extensions, which are not read
+            warnings.simplefilter("ignore")
+            reader = ExcelReader(handle, read_only=True, data_only=True, keep_links=False)
+            reader.archive = archive
+            reader.read()
+        book = reader.wb
+        names = [sheet.title for sheet in book.worksheets]
+        if not names or (self._sheet is not None and self._sheet not in names):
+            raise InputError(
+                "there is no such sheet", file=self._path, values=repr(self._sheet),
+                remedy=f"There are: {', '.join(names) or 'none'}",
+            )  # fmt: skip
+        return book[self._sheet or names[0]]
+
+    def _tell(self, parser: _Parser) -> None:
+        """Say once that some cells are empty only because nobody has worked them out."""
+        if parser.unset and not self._warned:
+            self._warned = True
+            LOGGER.warning(
+                "%s: %s without a value, read as empty; the first is %s. Open the file in a "
+                "spreadsheet and save it, so that formulas have their results",
+                self.name,
+                f"{parser.unset:,} formula{'s' if parser.unset > 1 else ''}",
+                parser.first,
+            )
+
+
+class _Parser(WorkSheetParser):  # type: ignore[misc]  # openpyxl has no types
+    """Cells of a sheet; counts formulas whose last result is not in the file."""
+
+    def __init__(self, sheet: Any, source: IO[bytes]) -> None:
+        book = sheet.parent
+        super().__init__(
+            source,
+            sheet._shared_strings,
+            data_only=True,
+            epoch=book.epoch,
+            date_formats=book._date_formats,
+            timedelta_formats=book._timedelta_formats,
+        )
+        self.unset, self.first = 0, ""
+
+    def parse_cell(self, element: Any) -> dict[str, Any]:
+        cell: dict[str, Any] = super().parse_cell(element)
+        if cell["value"] is None and element.find(FORMULA_TAG) is not None:
+            self.unset += 1
+            self.first = self.first or f"{get_column_letter(cell['column'])}{cell['row']}"
+        return cell
+
+
+class _Archive(zipfile.ZipFile):
+    """The parts of a workbook; what is larger than is allowed is an error.
+
+    A part gives no more bytes than the list of parts says, so that list can be gone by.
+    """
+
+    def __init__(self, handle: _Handle, path: Path, limits: Limits) -> None:
+        self._path, self._limits = path, limits
+        self.since = 0  # bytes that were unpacked since the last row
+        super().__init__(handle)
+        Meter(path, limits).check(sum(part.file_size for part in self.infolist()))
+
+    def open(self, name: Any, *args: Any, **options: Any) -> Any:
+        part = name if isinstance(name, zipfile.ZipInfo) else self.getinfo(name)
+        streamed = "/worksheets/" in f"/{part.filename}"
+        most = self._limits.held if "sharedStrings" in part.filename else _PART
+        if not streamed and part.file_size > most:
+            self._limits.check("held", max(part.file_size, self._limits.held + 1), file=self._path)
+        stream = super().open(part, *args, **options)
+        return _Counted(stream, self) if streamed else stream
+
+    def count(self, data: bytes) -> bytes:
+        self.since += len(data)
+        if self.since > _PART:
+            self._limits.check("row", max(self.since, self._limits.row + 1), file=self._path)
+        return data
+
+
+class _Handle(io.FileIO):
+    """The file. The list of its parts is read at once, so that must be small."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+
+    def read(self, size: int | None = -1) -> Any:
+        if size is not None and size > _NAMES:
+            raise zipfile.BadZipFile("the list of its parts is too large")
+        return super().read(size)
+
+
+class _Counted:
+    """A sheet as it is unpacked: nothing holds more of it than a row."""
+
+    def __init__(self, stream: IO[bytes], archive: _Archive) -> None:
+        self._stream, self._archive = stream, archive
+
+    def read(self, size: int = -1) -> bytes:
+        return self._archive.count(self._stream.read(size))
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def __enter__(self) -> _Counted:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _values(cells: list[dict[str, Any]], path: Path, row: int) -> tuple[Any, ...]:
+    """The values of a row in their places, without the empty ones at the end."""
+    width = max((cell["column"] for cell in cells if cell["value"] is not None), default=0)
+    if width > WIDTH:
+        raise _outside(path, "columns", WIDTH, width)
+    values: list[Any] = [None] * width
+    for cell in cells:
+        if cell["value"] is not None:
+            values[cell["column"] - 1] = cell["value"]
+    return tuple(values)
+
+
+def _outside(path: Path, what: str, limit: int, value: int) -> TooLarge:
+    return TooLarge(
+        f"a sheet has {limit:,} {what} at most",
+        file=path,
+        values=f"it goes to {value:,}",
+        remedy="Save it again from a spreadsheet",
+        limit=limit,
+    )
+
+
+def _characters(values: Sequence[Any]) -> int:
+    return sum(len(value) if isinstance(value, str) else 8 for value in values)
 
 
 def as_text(cell: Any) -> str:
@@ -119,7 +270,8 @@ class SheetWriter:
     """A workbook written row by row; what does not fit in a sheet goes on in the next.
 
     `guard` gets every text before it is written. Control characters, which a workbook cannot hold,
-    become `instead`, and texts longer than LONGEST are cut; both are counted.
+    become `instead`, carriage returns become line feeds, and texts longer than LONGEST are cut; all
+    are counted.
     """
 
     def __init__(
@@ -134,7 +286,7 @@ class SheetWriter:
         self._book = openpyxl.Workbook(write_only=True)
         self._header, self._title, self._frozen = header, title, frozen
         self._guard, self._instead = guard, instead
-        self.sheets = self.cut = self.cleaned = 0
+        self.sheets = self.cut = self.cleaned = self.returns = 0
         self._start()
 
     def row(self, values: Iterable[Any]) -> None:
@@ -164,8 +316,11 @@ class SheetWriter:
     def _cell(self, value: Any) -> Any:
         if not isinstance(value, str):
             return value
-        text = ILLEGAL_CHARACTERS_RE.sub(self._instead, value)
+        text = _ILLEGAL.sub(self._instead, value)
         self.cleaned += text != value
+        if "\r" in text:  # readers of XML make line feeds of them
+            text = text.replace("\r\n", "\n").replace("\r", "\n")
+            self.returns += 1
         text = self._guard(text)
         self.cut += len(text) > LONGEST
         return text[:LONGEST]

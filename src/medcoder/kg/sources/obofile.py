@@ -16,10 +16,12 @@ from typing import IO, Any
 
 import fastobo
 
-from medcoder.errors import InputError
-from medcoder.tables.text import FAULTS, bad_byte, bytes_taken, check_file, fault, open_bytes
+from medcoder.errors import InputError, TooLarge
+from medcoder.tables.limits import bytes_taken, open_bytes
+from medcoder.tables.text import FAULTS, bad_byte, check_file, fault
 from medcoder.tables.unquoted import size_of
 
+_LONGEST = 1 << 24  # bytes of a frame: the parser holds it as a whole, and ten times as much
 _RELEASE = re.compile(r"releases/([^/]+)")
 
 
@@ -83,6 +85,7 @@ class _Stream:
         self._lines = 0  # ends of line seen so far
         self._last = b""
         self._start = True
+        self._frame = 0  # bytes since a frame began
 
     def read(self, size: int) -> bytes:
         if size == 0 or self.error is not None:
@@ -98,6 +101,9 @@ class _Stream:
         except FAULTS as error:
             self.error = fault(self.path, error, self._lines + 1)
             return b""
+        except InputError as error:  # it unpacks to too much
+            self.error = error
+            return b""
         except UnicodeDecodeError as error:
             row = self._lines + error.object.count(b"\n", 0, error.start) + 1
             remedy = "Copy or download it again, as UTF-8"
@@ -108,6 +114,19 @@ class _Stream:
             self.done = bytes_taken(self._raw)
         if not block and self._last not in (b"", b"\n"):
             block = b"\n"
+        self._frame += len(block)
+        if self._frame > _LONGEST:
+            begin = block.rfind(b"\n[")
+            self._frame = len(block) - begin if begin >= 0 else self._frame
+            if self._frame > _LONGEST:
+                self.error = TooLarge(
+                    f"a frame of more than {_LONGEST >> 20} MB",
+                    file=self.path,
+                    row=self._lines + 1,
+                    remedy="A frame begins with a line such as [Term]: look for what is missing",
+                    limit=_LONGEST,
+                )
+                return b""
         self._lines += block.count(b"\n")
         self._last = block[-1:]
         return block

@@ -228,9 +228,9 @@ def merged(records: list[Record]) -> list[Record]:
     return list(made.values())
 
 
-def read_text(path: Path) -> str:
-    """A whole file; every line end is a line feed, inside quotes too."""
-    return text.read_text(path).replace("\r\n", "\n").replace("\r", "\n")
+def one_line_end(text: str) -> str:
+    """The text with line feeds for all ends of lines."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def by_column(

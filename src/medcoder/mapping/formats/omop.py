@@ -248,10 +248,10 @@ def export(
                 not_standard += concept.standard is False
                 unnamed += not mapping.row.code
                 row = {
-                    "source_code": cell(mapping.row.code or mapping.row.text),
+                    "source_code": mapping.row.code or mapping.row.text,
                     "source_concept_id": 0,
-                    "source_vocabulary_id": cell(vocabulary),
-                    "source_code_description": cell(mapping.row.text),
+                    "source_vocabulary_id": vocabulary,
+                    "source_code_description": mapping.row.text,
                     "target_concept_id": concept.id,
                     "target_vocabulary_id": concept.vocabulary,
                     "valid_start_date": START,
@@ -260,7 +260,7 @@ def export(
                 }
                 for name, limit in LIMITS.items():
                     long[name] += len(str(row[name])) > limit
-                table.row([str(row[name]) for name in COLUMNS])
+                table.row([cell(str(row[name])) for name in COLUMNS])
         notes = lookup.check(concepts or "the terminology", missing_ok=missing_ok)
     notes += seen.single()
     notes.append("who decided, when, notes and confidence are not in the file")

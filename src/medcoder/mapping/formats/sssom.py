@@ -28,7 +28,7 @@ from medcoder.mapping.formats.imported import (
     Terminology,
     by_column,
     merged,
-    read_text,
+    one_line_end,
     take,
 )
 from medcoder.mapping.formats.systems import (
@@ -50,6 +50,7 @@ from medcoder.mapping.formats.systems import (
 )
 from medcoder.mapping.project import Project
 from medcoder.mapping.project.records import TermMapping
+from medcoder.tables.text import read_text
 from medcoder.tables.write import TextWriter, plain
 from medcoder.types import Code, Match, Progress
 
@@ -124,7 +125,7 @@ class _Writer:
                 self._nameless += 1
                 continue
             for record in self._records(mapping):
-                table.row([record.get(name, "") for name in COLUMNS])
+                table.row([self._cell(record.get(name, "")) for name in COLUMNS])
 
     def notes(self) -> list[str]:
         notes = [*self._seen.single(), *self._seen.undecided()]
@@ -152,7 +153,7 @@ class _Writer:
             {
                 **common,
                 "object_id": curie(code),
-                "object_label": self._cell(target.name),
+                "object_label": target.name,
                 "object_source": self.vocabulary(code),
                 "object_source_version": self._versions.get(code.vocabulary, ""),
             }
@@ -168,7 +169,7 @@ class _Writer:
             other["concept"] = target.concept
         if mapping.flag:
             other["flag"] = mapping.flag
-        record = {"subject_label": self._cell(row.text)}
+        record = {"subject_label": row.text}
         literal = not row.code and row.text not in TAKEN_FOR_EMPTY
         record |= {"subject_type": LITERAL} if literal else {}
         if not literal:
@@ -180,9 +181,9 @@ class _Writer:
             record |= {
                 "predicate_id": EQUIVALENCE_WORDS[decision.equivalence].sssom,
                 "mapping_justification": MANUAL,
-                "author_label": self._cell(escape(decision.who)),
+                "author_label": escape(decision.who),
                 "mapping_date": to_time(decision.when).date().isoformat(),
-                "comment": self._cell(decision.note),
+                "comment": decision.note,
             }
         else:
             record |= self._automatic(mapping.candidates[0])
@@ -270,6 +271,7 @@ def _header(writer: _Writer, project: Project, licence: str, set_id: str) -> str
 # Columns that a file has; any of several names is enough.
 NEEDED = ("predicate_id", "object_id", "mapping_justification", "subject_id|subject_label")
 CONTEXT = "context."
+_LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")  # with their ends
 
 
 def load(
@@ -310,14 +312,17 @@ def read(path: Path) -> tuple[dict[str, Any], Iterator[tuple[int, dict[str, str]
     """The metadata, and rows by column with their number in the file."""
     import yaml
 
-    lines = read_text(path).splitlines(keepends=True)
+    lines = _LINES.findall(read_text(path))
+    if lines and lines[0].endswith(("\r\n", "\r")):  # an editor has changed all ends of lines
+        lines = _LINES.findall(one_line_end("".join(lines)))
     count = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))
     try:
         metadata = yaml.safe_load("".join(line.lstrip("#") for line in lines[:count])) or {}
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise InputError(
-            "the metadata is not YAML", file=path, row=1, values=str(error).splitlines()[0]
-        ) from error
+            "the metadata is not YAML", file=path, row=1, values=str(error).splitlines()[0],
+            remedy="Correct the lines that begin with #",
+        ) from error  # fmt: skip
     if not isinstance(metadata, dict) or not isinstance(metadata.get("curie_map") or {}, dict):
         raise InputError("the metadata is not a list of names and values", file=path, row=1)
     return metadata, by_column(path, _rows(path, lines[count:], count), NEEDED)

@@ -79,6 +79,8 @@ def export_xlsx(project: Project, path: Path, *, progress: Progress | None = Non
         notes.append(f"the rows are spread over {writer.sheets} sheets, {ROWS:,} rows each")
     if writer.cut:
         notes.append(f"{many(writer.cut, 'cell')} longer than {LONGEST:,} characters: cut")
+    if writer.returns:
+        notes.append(f"carriage returns became line feeds in {many(writer.returns, 'cell')}")
     if writer.cleaned:
         notes.append(f"control characters were taken out of {many(writer.cleaned, 'cell')}")
     return notes

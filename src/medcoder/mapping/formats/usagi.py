@@ -20,13 +20,14 @@ from medcoder.mapping.formats.imported import (
     Taken,
     Terminology,
     by_column,
-    read_text,
+    one_line_end,
     take,
 )
 from medcoder.mapping.formats.omop import NONE, Concepts, concepts_for, find_ids
 from medcoder.mapping.formats.systems import EQUIVALENCE_WORDS, from_time, from_usagi, to_time
 from medcoder.mapping.project import Project
 from medcoder.mapping.project.records import Target, TermMapping
+from medcoder.tables.text import read_text
 from medcoder.tables.write import plain
 from medcoder.types import Code, Progress
 
@@ -75,7 +76,7 @@ def export(
     meta = project.meta
     info = ([LANGUAGE] if meta.get("language") else []) + list(meta.get("context") or {})
     created = _milliseconds(str(meta.get("created") or "1970-01-01T00:00:00Z"))
-    other = 0
+    other = returns = 0
     with replacing(path) as partial:
         with partial.open("w", encoding="utf-8", newline="") as stream:
             names = [*SOURCE, *(ADD_INFO + name for name in info), *REST]
@@ -87,13 +88,17 @@ def export(
                 extra = [context.get(name, "") for name in info]
                 # Known only by the id: other candidates.
                 other += len(mapping.candidates) > 1
-                stream.write(_line([cell(v) for v in [*values[:4], *extra, *values[4:]]]))
+                values = [cell(value) for value in [*values[:4], *extra, *values[4:]]]
+                returns += sum("\r" in value for value in values)
+                stream.write(_line(values))
         notes = lookup.check(concepts or "the terminology", missing_ok=missing_ok)
     notes.append(HISTORY)
     if other:
         notes.append(
             f"of the candidates of {many(other, 'term')} only the concept ids are in the file"
         )
+    if returns:
+        notes.append(f"carriage returns became line feeds in {many(returns, 'cell')}")
     notes += seen.flagged("with the reason in the comment")
     return notes + cell.notes()
 
@@ -147,7 +152,8 @@ def quoted(value: str) -> str:
     >>> print(quoted('5" tube'), quoted("a,b"), quoted("a" + chr(92) + "b"), quoted("a b"))
     "5\" tube" "a,b" a\\b a b
     """
-    made = value.replace("\\", "\\\\").replace('"', '\\"').replace("\r", "").replace("\n", "\\n")
+    value = one_line_end(value)
+    made = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{made}"' if '"' in value or "," in value else made
 
 
@@ -250,7 +256,7 @@ def _record(
 
 def read(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     """Rows by column, with their number in the file; the header is row 1."""
-    text = read_text(path)
+    text = one_line_end(read_text(path))
     if not text:
         raise InputError("the file is empty", file=path, remedy="Check the path")
     rows = ((row, fields) for row, fields in _rows(path, text) if row == 1 or fields != [""])
