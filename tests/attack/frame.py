@@ -33,6 +33,7 @@ class Entry:
 
 
 ATTACKS: dict[str, Entry] = {
+    "bombs": Entry(60, 3, "small files that unpack to huge ones, and damaged ones, at every door"),
     "leaves": Entry(60, 5, "packets, and files outside the home, of every command (strace)"),
     "kills": Entry(1000, 8, "commands killed at any moment: nothing is lost, nothing left behind"),
     "slow": Entry(20, 1, "half-sent requests and readers that do not read; then SIGTERM"),

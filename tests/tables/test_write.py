@@ -1,6 +1,7 @@
 """What is written is read back as it was, by our readers and by those of others."""
 
 import io
+import re
 
 import openpyxl
 import pandas as pd
@@ -55,28 +56,49 @@ def test_rows_of_one_field_round_trip(tmp_path_factory, texts):
     assert [row.fields[0] for row in open_table(path).rows()] == texts
 
 
-# The readers of others stop at NUL or take a carriage return for a line feed in places.
-OTHERS = st.text(
-    st.one_of(st.sampled_from(list(' ",\t\n=é')), st.characters(codec="ascii", min_codepoint=32)),
-    max_size=6,
-)
+def _pandas(data, delimiter):
+    frame = pd.read_csv(
+        io.BytesIO(data), dtype=str, keep_default_na=False, skip_blank_lines=False, sep=delimiter
+    )
+    return list(frame.itertuples(index=False, name=None))
 
 
-@given(st.lists(st.tuples(OTHERS, OTHERS), min_size=1, max_size=6))
-def test_other_programs_read_the_same(rows):
-    data = written([("a", "b"), *rows]).encode()
-    frame = pd.read_csv(io.BytesIO(data), dtype=str, keep_default_na=False, skip_blank_lines=False)
-    assert list(frame.itertuples(index=False, name=None)) == rows
-    frame = pl.read_csv(data, infer_schema=False, empty_string_is_null=False)
-    assert frame.rows() == rows
+def _polars(data, delimiter):
+    return pl.read_csv(
+        data, infer_schema=False, empty_string_is_null=False, separator=delimiter
+    ).rows()
+
+
+def _arrow(data, delimiter):
     table = arrow_csv.read_csv(
         io.BytesIO(data),
-        parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
+        parse_options=arrow_csv.ParseOptions(newlines_in_values=True, delimiter=delimiter),
         convert_options=arrow_csv.ConvertOptions(
             column_types=SCHEMA, strings_can_be_null=False, quoted_strings_can_be_null=False
         ),
     )
-    assert [tuple(row.values()) for row in table.to_pylist()] == rows
+    return [tuple(row.values()) for row in table.to_pylist()]
+
+
+@pytest.mark.parametrize("read", [_pandas, _polars, _arrow])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+@pytest.mark.parametrize("delimiter", [",", "\t"])
+@given(rows=st.lists(st.tuples(FIELDS, FIELDS), min_size=1, max_size=6))
+def test_other_programs_read_the_same(read, line_end, delimiter, rows):
+    """No character is changed: not NUL, not a carriage return alone, not a mark."""
+    data = written([("a", "b"), *rows], line_end=line_end, delimiter=delimiter).encode()
+    assert read(data, delimiter) == rows
+
+
+@given(st.lists(st.tuples(FIELDS, FIELDS), max_size=6))
+def test_no_line_begins_with_a_formula(rows):
+    """Not even for a reader that knows no quotes and takes every end of line for a row's."""
+    guard = Guard()
+    text = written([(guard(a), guard(b)) for a, b in rows])
+    for line in text.splitlines():
+        bare = line.lstrip(' "\ufeff\t\x00\x01\x7f')
+        number = re.match(r"[+-][0-9]", bare)
+        assert not bare.startswith(tuple("=+-@\uff1d\uff0b\uff0d\uff20")) or number or "," in line
 
 
 @pytest.mark.parametrize(
@@ -110,22 +132,22 @@ def test_workbooks_round_trip_but_for_what_they_cannot_hold(tmp_path_factory, ro
 def _in_a_workbook(text):
     """Without control characters; XML has line feeds only."""
     text = "".join(char for char in text if char >= " " or char in "\t\r\n")
-    guarded = Guard()(text)
-    return plain(guarded.replace("\r\n", "\n").replace("\r", "\n"))
+    text = text.replace("\ufffe", "").replace("\uffff", "")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def test_a_workbook_tells_what_it_changed(tmp_path, monkeypatch):
     monkeypatch.setattr("medcoder.tables.xlsx.ROWS", 3)
     writer = SheetWriter(["a"], title="t", guard=safe, instead="?", frozen=True)
-    for text in ("=1+1", "a\x01b", "x" * 40_000, 1.5):
+    for text in ("=1+1", "a\x01b", "x" * 40_000, 1.5, "a\rb"):
         writer.row([text])
     writer.save(tmp_path / "t.xlsx")
-    assert (writer.sheets, writer.cut, writer.cleaned) == (2, 1, 1)
+    assert (writer.sheets, writer.cut, writer.cleaned, writer.returns) == (3, 1, 1, 1)
     book = openpyxl.load_workbook(tmp_path / "t.xlsx")
     assert [[cell.value for cell in column] for sheet in book for column in sheet.columns] == [
-        ["a", "'=1+1", "a?b"], ["a", "x" * 32_767, 1.5],
+        ["a", "'=1+1", "a?b"], ["a", "x" * 32_767, 1.5], ["a", "a\nb"],
     ]  # fmt: skip
-    assert (book.sheetnames, book["t 2"].freeze_panes) == (["t", "t 2"], "A2")
+    assert (book.sheetnames, book["t 2"].freeze_panes) == (["t", "t 2", "t 3"], "A2")
 
 
 @given(PAIRS)
@@ -148,11 +170,17 @@ def test_a_guarded_cell_is_no_formula_and_has_its_text_back(text):
     assert guard.changed in (0, 3)
 
 
-@pytest.mark.parametrize("cell", ["=1+1", "+cmd", "-x", "@sum", "\tx", "\rx", "=", "-1+2"])
+@pytest.mark.parametrize("cell", [
+    "=1+1", "+cmd", "-x", "@sum", "\tx", "\rx", "=", "-1+2", " =1", "\ufeff=1", "\x01=1",
+    "\u200b@x", "\uff1d1", "\uff0bx", "\uff0dx", "\uff20x", "\xa0-x",
+])  # fmt: skip
 def test_formulas_are_escaped(cell):
     assert safe(cell) == "'" + cell
+    for end in ("\n", "\r", "\r\n", "\u2028", "\v", "\x85"):
+        if cell[0] not in "\r\t":
+            assert safe(f"a{end}{cell}") == f"a{end}'{cell}"
 
 
-@pytest.mark.parametrize("cell", ["", "-1", "+4.5", "-1e5", "a=b", "x@y", "'=1"])
+@pytest.mark.parametrize("cell", ["", "-1", "+4.5", "-1e5", "a=b", "x@y", "'=1", "a\n-1\nb"])
 def test_other_cells_are_not(cell):
     assert safe(cell) == cell

@@ -17,6 +17,7 @@ from medcoder.mapping.project.records import Role
 from medcoder.mapping.project.rows import Adder, Columns, Settings, differences
 from medcoder.mapping.project_table import Mapped, write
 from medcoder.tables import Reading, Table, grouped, open_table, row_length
+from medcoder.tables.limits import Limits, usual
 from medcoder.types import Progress
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def map_table(
     delimiter: str | None = None,
     sheet: str | None = None,
     keep_bad_rows: bool = False,
+    limits: Limits | None = None,
     progress: Progress | None = None,
 ) -> Mapped:
     """Map a column of a table; the folder `out` gets the project, the results and a report.
@@ -63,14 +65,16 @@ def map_table(
     source_vocabulary: name, uri and version of the local codes, for exports
     encoding, delimiter, sheet: how to read the file, where its format leaves that open
     keep_bad_rows: take rows with a wrong number of fields, unmapped, instead of stopping
+    limits: of what the file may unpack to; by default those of the command line
     """
     settings = Settings(
         column=column, code=code, count=count, language=language, context=dict(context or {}),
         top=top, vocabularies=tuple(vocabularies), precision=precision,
     )  # fmt: skip
     reading = Reading(
-        encoding=encoding, delimiter=delimiter, sheet=sheet, keep_bad_rows=keep_bad_rows
-    )
+        encoding=encoding, delimiter=delimiter, sheet=sheet, keep_bad_rows=keep_bad_rows,
+        limits=limits or usual(),
+    )  # fmt: skip
     table = open_table(source, reading)
     columns = Columns.of(table, settings)
     mapper = as_mapper(normalizer)

@@ -23,6 +23,7 @@ from medcoder.errors import (
     MissingExtra,
     NotFound,
     StaleDecision,
+    TooLarge,
     UnknownName,
 )
 
@@ -97,6 +98,8 @@ def library_reply(error: MedcoderError) -> Refused:
         return Refused(501, "not_installed", "the service runs without what this needs")
     if isinstance(error, NotFound):
         return Refused(404, "not_found", "there is no such concept, term or project")
+    if isinstance(error, TooLarge):
+        return Refused(413, "too_large", input_message(error), limit=error.limit)
     if isinstance(error, InputError):
         return Refused(422, "bad_input", input_message(error))
     return Refused(422, "refused", error.what)

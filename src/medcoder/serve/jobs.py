@@ -30,6 +30,7 @@ from medcoder.serve.error_replies import (
     too_many,
 )
 from medcoder.serve.uploads import Upload
+from medcoder.tables.limits import Limits
 
 JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
 LOGGER = logging.getLogger("medcoder.serve")
@@ -66,8 +67,17 @@ class Job:
 class Jobs:
     """All jobs of a folder; a few run at a time."""
 
-    def __init__(self, folder: Path, mapper: Callable[[], Mapper], *, limit: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        mapper: Callable[[], Mapper],
+        *,
+        limit: int,
+        limits: Limits | None = None,
+    ) -> None:
+        """`limits`: of what a table may unpack to."""
         self.folder, self._mapper, self._limit = folder, mapper, limit
+        self._limits = limits or Limits()
         self._lock, self._keeping = threading.Lock(), threading.Lock()
         self._pool = ThreadPoolExecutor(limit, thread_name_prefix="medcoder-job")
         self._closing = False
@@ -160,8 +170,9 @@ class Jobs:
                 job.what, job.done, job.total = what, done, total
 
             map_table(
-                table, out=place / _OUT, normalizer=self._mapper(), progress=progress, **job.options
-            )
+                table, out=place / _OUT, normalizer=self._mapper(), progress=progress,
+                limits=self._limits, **job.options,
+            )  # fmt: skip
             job.state = "done"
         except _Stopped:
             if self._closing and not job.cancelled:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from medcoder.errors import UsageError
+from medcoder.tables.limits import Limits
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 SHORTEST_TOKEN = 16  # characters
@@ -17,7 +18,7 @@ class Settings:
     token: str | None = None  # asked for with every request; None: none is
     body: int = 4 << 20  # bytes of a request
     upload: int = 64 << 20  # bytes of an uploaded file
-    unpacked: int = 1 << 30  # bytes of an uploaded workbook once it is unpacked
+    unpacked: int = 1 << 30  # bytes of an uploaded table once it is unpacked
     uploads: int = 20  # that are kept; the oldest that no job needs goes first
     concepts: int = 4 << 30  # bytes of a CONCEPT table of OMOP, unpacked
     concept_tables: int = 2  # that are kept
@@ -40,6 +41,13 @@ class Settings:
     reply_seconds: float = 30.0  # for a caller that does not read its reply
     idle_seconds: int = 15  # that a connection is kept for a next request
     grace_seconds: int = 8  # between a signal to stop and the end, whatever is under way
+
+    @property
+    def limits(self) -> Limits:
+        """What a table that was sent may be."""
+        return Limits(
+            unpacked=self.unpacked, held=64 << 20, row=4 << 20, cell=1_000_000, columns=16_384
+        )
 
     def __post_init__(self) -> None:
         if self.token is not None and len(self.token) < SHORTEST_TOKEN:

@@ -66,7 +66,7 @@ class Serving:
             left.unlink()
         self.uploads = Uploads(folder / "uploads", settings)
         self.concepts = ConceptTables(folder / "concepts", settings)
-        self.jobs = Jobs(folder / "jobs", self._mapper, limit=settings.jobs)
+        self.jobs = Jobs(folder / "jobs", self._mapper, limit=settings.jobs, limits=settings.limits)
         self.answers: Batcher[LookupOptions, Answer] = self._batcher("normalize", self._normalize)
         self.vectors: Batcher[None, Vector] = self._batcher("embed", self._encode)
 

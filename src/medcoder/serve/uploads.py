@@ -21,12 +21,13 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from medcoder.errors import InputError, MedcoderError
+from medcoder.errors import InputError, MedcoderError, TooLarge
 from medcoder.files import disk_full, replacing
 from medcoder.mapping.formats.omop import check_concepts
-from medcoder.serve.error_replies import Refused, input_message
+from medcoder.serve.error_replies import Refused, input_message, library_reply
 from medcoder.serve.settings import Settings
 from medcoder.tables import TABLES, Reading, Table, open_table
+from medcoder.tables.limits import Limits
 
 PREVIEW = 8  # rows
 _SHOWN = 200  # characters of a cell
@@ -46,9 +47,11 @@ class Upload(NamedTuple):
     file: Path
     name: str  # as it was called, for people to read: no file goes by it
     reading: dict[str, Any]  # how to read it
+    limits: Limits = Limits()  # of what it may unpack to
 
     def table(self, *, keep_bad_rows: bool = True) -> Table:
-        return open_table(self.file, Reading(keep_bad_rows=keep_bad_rows, **self.reading))
+        reading = Reading(keep_bad_rows=keep_bad_rows, limits=self.limits, **self.reading)
+        return open_table(self.file, reading)
 
     @contextlib.contextmanager
     def used(self) -> Iterator[None]:
@@ -77,11 +80,12 @@ class Uploads:
             raise _wrong_ending(TABLES)
         number = uuid.uuid4().hex
         file = self._folder / f"{number}{ending}"
-        upload = Upload(number, file, safe_name(name), {"encoding": encoding} if encoding else {})
+        reading = {"encoding": encoding} if encoding else {}
+        upload = Upload(number, file, safe_name(name), reading, self._settings.limits)
         try:
             _write_up_to(stream, file, self._settings.upload)
-            if ending in _ZIPPED:
-                self._check_unpacked(file)
+            if ending in _ZIPPED and not zipfile.is_zipfile(file):
+                raise _unreadable()
             upload, table = _opened(upload)
             with self._lock:
                 self._describe(upload)
@@ -99,7 +103,8 @@ class Uploads:
                 said = json.loads((self._folder / f"{number}.json").read_text(encoding="utf-8"))
         except FileNotFoundError as error:
             raise _forgotten() from error
-        return Upload(number, self._folder / said["file"], said["name"], said["reading"])
+        file = self._folder / said["file"]
+        return Upload(number, file, said["name"], said["reading"], self._settings.limits)
 
     def last(self) -> str | None:
         """The id of the last one."""
@@ -125,19 +130,6 @@ class Uploads:
             ours = _OURS.match(file.name)
             if ours and ours[1] not in known:
                 file.unlink(missing_ok=True)
-
-    def _check_unpacked(self, file: Path) -> None:
-        """A small file may be a huge table that is packed well."""
-        limit = self._settings.unpacked
-        try:
-            with zipfile.ZipFile(file) as packed:
-                size = sum(one.file_size for one in packed.infolist())
-        except Exception as error:  # of a file that is anything, anything may come
-            raise _unreadable() from error
-        if size > limit:
-            raise Refused(
-                413, "too_large", f"unpacked, the file is larger than {limit:,} bytes", limit=limit
-            )
 
     def _kept(self) -> list[Path]:
         """What describes each, the last first."""
@@ -251,6 +243,8 @@ def _opened(upload: Upload) -> tuple[Upload, Table]:
                 upload = upload._replace(reading=upload.reading | {"delimiter": delimiter})
                 table = upload.table()
         preview(table)
+    except TooLarge as error:
+        raise library_reply(error) from error
     except InputError as error:
         raise Refused(422, "bad_input", input_message(error)) from error
     except MedcoderError as error:

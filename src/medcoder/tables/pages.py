@@ -19,6 +19,7 @@ from medcoder.tables.limits import Limits, Meter, too_large
 _DELTA_BYTES = 7
 _DICTIONARY = 2  # type of a page
 _PLAIN = "UNCOMPRESSED"
+ROW = 16  # bytes that a row counts for, beside one for each cell: where it is kept, it takes more
 _DEEPEST = 8  # structures within structures of a header
 _VALUES_A_BYTE = 8  # where each takes one bit; more only where one stands for many
 
@@ -39,7 +40,7 @@ def check_pages(path: Path, metadata: Any, leaves: list[int], limits: Limits) ->
     columns = {leaf: Column() for leaf in leaves}
     meter = Meter(path, limits)
     # Where nothing is stored for a row, it is still one.
-    meter.check(metadata.num_rows * max(len(leaves), 1))
+    meter.check(metadata.num_rows * (ROW + len(leaves)))
     with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
         for number in range(metadata.num_row_groups):
             group, together = metadata.row_group(number), 0

@@ -15,7 +15,7 @@ from pyarrow import parquet
 from medcoder.errors import InputError, UsageError
 from medcoder.tables import Reading, Row, file_fingerprint
 from medcoder.tables.limits import Limits, Meter, usual
-from medcoder.tables.pages import check_pages
+from medcoder.tables.pages import ROW, check_pages
 from medcoder.tables.text import missing_columns
 
 _BATCH = 8192  # rows at a time
@@ -127,11 +127,11 @@ def packed_batches(
         path, read_dictionary=shared, buffer_size=_BUFFER, page_checksum_verification=True
     ) as stored:
         for batch in stored.iter_batches(size, columns=columns, use_threads=False):
-            for part in _small(batch):
+            for part in _small(batch, min(_TOGETHER, limits.row)):
                 weight = _weight(part)
                 if weight > limits.row and part.num_rows == 1:
                     limits.check("row", weight, file=path, row=done + 1)
-                meter.add(weight + part.num_rows * part.num_columns, done + 1)
+                meter.add(weight + part.num_rows * (ROW + part.num_columns), done + 1)
                 yield part
                 done += part.num_rows
 
@@ -142,13 +142,14 @@ def _as_type(column: Any, kind: pa.DataType) -> Any:
     return column if column.type == kind else column.cast(kind)
 
 
-def _small(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    if batch.num_rows < 2 or _weight(batch) <= _TOGETHER:
+def _small(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
+    """Its rows in parts of at most so many bytes, or of one row."""
+    if batch.num_rows < 2 or _weight(batch) <= most:
         yield batch
         return
     half = batch.num_rows // 2
-    yield from _small(batch.slice(0, half))
-    yield from _small(batch.slice(half))
+    yield from _small(batch.slice(0, half), most)
+    yield from _small(batch.slice(half), most)
 
 
 def _weight(batch: pa.RecordBatch) -> int:

@@ -378,10 +378,10 @@ def _encoding(path: Path, named: str | None) -> tuple[bool, str]:
         return marked is not None, marked or _unmarked(start)
     try:
         known = codecs.lookup(named).name
-        b"".decode(known)  # an error for what is no encoding of text
+        io.TextIOWrapper(io.BytesIO(), known)  # an error for what is no encoding of text
         if known.replace("_", "-") in _NO_TABLES:
             raise LookupError
-    except (LookupError, UnicodeError, ValueError) as error:
+    except LookupError as error:
         known = "as in utf-8, utf-16, cp1252, latin-1"
         raise UsageError(
             f"there is no such encoding: {known}",
