@@ -62,6 +62,7 @@ def test_the_exception_tree_and_its_exit_codes():
         "UnknownName": ("UsageError", 2),
         "MissingExtra": ("UsageError", 2),
         "InputError": ("MedcoderError", 3),
+        "TooLarge": ("InputError", 3),
         "ArtefactError": ("MedcoderError", 4),
         "NotFound": ("ArtefactError", 4),
         "DiskFull": ("MedcoderError", 5),
