@@ -167,3 +167,28 @@ def test_a_project_that_cannot_be_made_leaves_no_folder(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="the project cannot be made: Not a directory"):
         Project.create(tmp_path / "file" / "ward")
+
+
+KILLED = """
+import os, signal, sys
+from medcoder.mapping import Project
+from medcoder.mapping.project import schema
+
+def kill(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+schema._publish = kill
+Project.create(sys.argv[1])
+"""
+
+
+def test_what_a_kill_while_it_is_made_leaves_goes_with_the_next(tmp_path):
+    done = subprocess.run([sys.executable, "-c", KILLED, tmp_path / "a"], check=False)
+    assert done.returncode == -9
+    assert len(_hidden(tmp_path / "a")) == 2
+    with Project.create(tmp_path / "a"):
+        assert _hidden(tmp_path / "a") == []
+
+
+def _hidden(folder):
+    return [path.name for path in folder.iterdir() if path.name.startswith(".")]

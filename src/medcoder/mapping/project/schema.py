@@ -14,6 +14,7 @@ from pathlib import Path
 from medcoder.errors import ArtefactError, DiskFull, MedcoderError, NotFound
 from medcoder.files import disk_full, locked, no_room, sync
 from medcoder.mapping.project.migrations import migrate, present_format
+from medcoder.unfinished import sweep, unfinished
 
 APPLICATION = 0x6D65646D  # "medm", in the header of the file
 _ROOM = 1 << 16  # bytes; with fewer, an error of writing means a full disk
@@ -148,6 +149,8 @@ def connect(file: Path, *, make: bool = False, wait: float = WAIT) -> Connection
     if not make and not file.is_file():
         raise _missing(file)
     with guarded(file, made=not make):
+        if make:
+            sweep(file)
         if make and not file.exists():
             _put_empty(file)
         if make and not _may_write(file):
@@ -252,9 +255,10 @@ def _put_empty(file: Path) -> None:
     """
     with (
         disk_full(file, kept="The project was not made"),
-        tempfile.TemporaryDirectory(prefix=".new-", dir=file.parent) as folder,
+        unfinished(file) as folder,
     ):
-        whole = Path(folder) / file.name
+        folder.mkdir()
+        whole = folder / file.name
         with contextlib.closing(sqlite3.connect(whole, isolation_level=None)) as base:
             _make(base)
         # Closing puts the journal into the file. If there is no room, it does not tell.
