@@ -36,6 +36,8 @@ ATTACKS: dict[str, Entry] = {
     "bombs": Entry(60, 3, "small files that unpack to huge ones, and damaged ones, at every door"),
     "leaves": Entry(60, 5, "packets, and files outside the home, of every command (strace)"),
     "kills": Entry(1000, 8, "commands killed at any moment: nothing is lost, nothing left behind"),
+    "inject": Entry(1, 1, "ten kinds of script in all that the page and the report show (browser)"),
+    "load": Entry(1, 1, "mixed load on the service: --minutes 60 --callers 32; times, memory"),
     "slow": Entry(20, 1, "half-sent requests and readers that do not read; then SIGTERM"),
     "volumes": Entry(60, 1, "containers that share a volume: builds and first uses, and kills"),
     "disk": Entry(200, 3, "disks that are nearly full: it is said, and nothing stays damaged"),

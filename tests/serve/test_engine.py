@@ -16,7 +16,7 @@ from medcoder.serve.engine import Batcher
 from medcoder.serve.error_replies import Refused
 from medcoder.serve.settings import Settings
 from support.many import QUERIES
-from support.served import made, running, until
+from support.served import client, made, running, until
 
 THREADS = """
 import json, threading
@@ -116,6 +116,75 @@ def test_batches_are_not_larger_than_told():
 
     asyncio.run(main())
     assert [len(texts) for texts, _ in looked.calls] == [3, 3, 1, 9]
+
+
+def test_small_requests_go_before_large_ones():
+    """And a large one goes on meanwhile, a slice at a time."""
+    looked, ended = Looked(), []
+
+    async def main():
+        batcher = batched(looked)
+
+        async def ask(name, texts):
+            found = await batcher.ask(texts, "x")
+            assert found == [(text, "x") for text in texts]
+            ended.append(name)
+
+        large = [str(number) for number in range(100)]
+        tasks = [
+            asyncio.create_task(ask(f"large {n}", [f"{n}/{one}" for one in large])) for n in (1, 2)
+        ]
+        await asyncio.sleep(0)
+        for number in range(3):
+            tasks.append(asyncio.create_task(ask(f"small {number}", ["a", f"b{number}"])))
+            await asyncio.sleep(0)
+        await asyncio.gather(*tasks)
+        await batcher.close()
+
+    asyncio.run(main())
+    assert ended == ["small 0", "small 1", "small 2", "large 1", "large 2"]
+    assert max(len(texts) for texts, _ in looked.calls) == 64
+    mixed = [texts for texts, _ in looked.calls if "a" in texts]
+    assert all(0 < len([text for text in texts if "/" in text]) <= 2 * 16 for texts in mixed)
+
+
+def test_a_part_of_a_large_request_that_fails_is_its_failure():
+    looked = Looked()
+
+    async def main():
+        batcher = batched(looked)
+        texts = [str(number) for number in range(200)]
+        return await asyncio.gather(
+            batcher.ask([*texts[:100], "poison", *texts[100:]], "x"), batcher.ask(texts, "x"),
+            return_exceptions=True,
+        )  # fmt: skip
+
+    failed, good = asyncio.run(main())
+    assert isinstance(failed, ValueError)
+    assert good == [(str(number), "x") for number in range(200)]
+
+
+def test_answers_are_given_again_without_a_look(many_index, tmp_path, monkeypatch):
+    """The last few, and only for the same options."""
+    calls, plain = [], Normalizer.normalize_many
+
+    def watched(self, texts, **options):
+        calls.append(list(texts))
+        return plain(self, texts, **options)
+
+    monkeypatch.setattr(Normalizer, "normalize_many", watched)
+    with client(made(many_index, tmp_path, settings=Settings(answers=2))) as rest:
+
+        def ask(*texts, **options):
+            return rest.post("/v1/normalize", json={"texts": texts, **options}).json()["answers"]
+
+        first = ask("fever", "cold")
+        assert ask("cold", "fever", "cold") == [first[1], first[0], first[1]]
+        assert calls == [["fever", "cold"]]
+        ask("fever", top=1)
+        ask("mi")  # in place of the oldest, of which there are two
+        assert ask("fever") == first[:1]
+        assert calls[1:] == [["fever"], ["mi"], ["fever"]]
 
 
 def test_a_request_that_finds_nothing_under_way_goes_at_once():

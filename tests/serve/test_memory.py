@@ -9,6 +9,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from medcoder.serve.middleware import RequestLog
+from medcoder.serve.settings import Settings
 from support.served import made, running
 
 WARM, ROUNDS = 20, 30  # rounds of requests before memory counts, and while it does
@@ -68,7 +69,11 @@ def left_behind(base):
 
 @pytest.fixture(scope="module")
 def served(many_index, tmp_path_factory):
-    with running(made(many_index, tmp_path_factory.mktemp("serve"))) as (base, _):
+    settings = Settings(answers=0)  # those that are kept are bounded, but not so soon
+    with running(made(many_index, tmp_path_factory.mktemp("serve"), settings=settings)) as (
+        base,
+        _,
+    ):
         yield base
 
 

@@ -8,6 +8,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from medcoder.encode import load_exported
 from medcoder.errors import ArtefactError, UsageError
 from medcoder.index import open_index
@@ -28,7 +31,7 @@ from medcoder.normalize.rank import Ranker
 from medcoder.normalize.stages import CERTAIN, STAGES, calibration_name
 from medcoder.text import clean
 from medcoder.types import Answer, Encoder, Match, Progress
-from medcoder.vectors import Vectors
+from medcoder.vectors import NO_ROW, Vectors
 
 Names = Collection[str] | str | None
 _BATCH = 512  # distinct strings at a time
@@ -256,6 +259,14 @@ class Normalizer:
             confidence=confidence,
             stage=candidate.stage,
         )
+
+    def name_vectors(self, concepts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Vectors of the names of concepts, as the index has them: in half precision."""
+        terms = [int(self.kg.terms.first[self.kg.index(concept)]) for concept in concepts]
+        rows = np.asarray(self._vectors.term_row[terms])
+        if (rows == NO_ROW).any():  # a name that was left out of the index
+            return self.encoder.encode([self.kg.preferred(concept) for concept in concepts])
+        return self._vectors.take(rows)
 
     def calibration(self, stages: Collection[str] = STAGES) -> Calibration:
         """What the confidences of these stages rest on."""

@@ -1,16 +1,19 @@
 """Look-ups: the normaliser in a thread of its own, where requests and jobs take turns.
 
 What callers ask for while others are looked up goes together next. Nobody waits for company: a
-request that finds nothing under way goes at once.
+request that finds nothing under way goes at once. Large requests and jobs go a slice at a time, so
+that somebody who types one string does not wait for them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -25,7 +28,10 @@ from medcoder.types import Answer
 T = TypeVar("T")
 O = TypeVar("O", bound=Hashable)  # noqa: E741
 R = TypeVar("R")
-_TURN = 32  # strings of a job at a time: what a request waits for at most
+_TURN = 16  # strings of a job at a time: what a request waits for at most
+_FEW = 8  # strings of a request that goes before larger ones
+_SLICE = 16  # strings of a large request that go with small ones
+_LARGE = 64  # strings of all large ones: more at a time cost less, but new ones wait longer
 
 
 class Engine:
@@ -35,6 +41,7 @@ class Engine:
         self.normalizer = normalizer
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="medcoder-engine")
         self._undo: Callable[[], None] = _nothing
+        self._background = threading.Lock()
 
     def prepare(self) -> None:
         """Do what otherwise the first request would wait for; one thread for matrices."""
@@ -48,6 +55,11 @@ class Engine:
     def call(self, function: Callable[[], T]) -> T:
         """From another thread."""
         return self._pool.submit(function).result()
+
+    def call_behind(self, function: Callable[[], T]) -> T:
+        """The same for jobs, however many there are: between two calls of others, one of theirs."""
+        with self._background:
+            return self.call(function)
 
     def close(self) -> None:
         """Finish what was begun."""
@@ -80,7 +92,7 @@ class EngineMapper(IndexMapper):
         def answers() -> Iterator[Answer]:
             for first in range(0, len(texts), _TURN):
                 some = texts[first : first + _TURN]
-                yield from self._engine.call(partial(_listed, ask, some, options))
+                yield from self._engine.call_behind(partial(_listed, ask, some, options))
 
         return answers()
 
@@ -112,18 +124,39 @@ def one_thread() -> Callable[[], None]:
     return undo
 
 
-class _Request(NamedTuple, Generic[O, R]):
+@dataclass(eq=False)
+class _Request(Generic[O, R]):
     texts: Sequence[str]
     options: O
     answer: asyncio.Future[list[R]]
+    begun: int = 0  # strings that were taken
+    found: list[R] = field(default_factory=list)
+
+    def take(self, most: int) -> _Part[O, R]:
+        part = _Part(self, self.texts[self.begun : self.begun + most])
+        self.begun += len(part.texts)
+        return part
+
+    @property
+    def left(self) -> int:
+        return len(self.texts) - self.begun
+
+
+class _Part(NamedTuple, Generic[O, R]):
+    """Strings of a request that are looked up in one call."""
+
+    request: _Request[O, R]
+    texts: Sequence[str]
 
 
 class Batcher(Generic[O, R]):
     """Collects strings, and has those with the same options looked up in one call.
 
+    Small requests go first, in their order; with them goes a slice of each large one.
+
     look_up: gives an answer for each of some distinct strings, with the options
-    together: if not, every request goes alone
-    batch: strings that go together; a larger request goes as it is
+    together: if not, every request goes alone, and whole
+    batch: strings of small requests that go together
     queue: strings that may wait; beyond, a request is refused
     count: is given the number of requests and of strings of each call
     """
@@ -139,7 +172,8 @@ class Batcher(Generic[O, R]):
     ) -> None:
         self._look_up, self._together = look_up, together
         self._batch, self._queue, self._count = batch, queue, count
-        self._waiting: deque[_Request[O, R]] = deque()
+        self._small: deque[_Request[O, R]] = deque()
+        self._large: deque[_Request[O, R]] = deque()
         self._news = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None
         self.strings = 0  # that wait or are looked up now
@@ -151,7 +185,8 @@ class Batcher(Generic[O, R]):
             raise too_many("queue_full", "too many strings are waiting. Try again in a moment")
         request = _Request[O, R](texts, options, asyncio.get_running_loop().create_future())
         self.strings += len(texts)
-        self._waiting.append(request)
+        small = len(texts) <= _FEW or not self._together
+        (self._small if small else self._large).append(request)
         self._news.set()
         if self._worker is None:
             self._worker = asyncio.create_task(self._work())
@@ -172,41 +207,52 @@ class Batcher(Generic[O, R]):
     async def _work(self) -> None:
         while True:
             await self._news.wait()
-            groups: dict[O, list[_Request[O, R]]] = {}
-            for request in self._next():
-                groups.setdefault(request.options, []).append(request)
-            for options, requests in groups.items():
-                await self._answer(requests, options)
+            groups: dict[O, list[_Part[O, R]]] = {}
+            for part in self._next():
+                groups.setdefault(part.request.options, []).append(part)
+            for options, parts in groups.items():
+                await self._answer(parts, options)
 
-    def _next(self) -> list[_Request[O, R]]:
-        """The next requests, those left out whose caller is gone."""
-        taken: list[_Request[O, R]] = []
+    def _next(self) -> list[_Part[O, R]]:
+        """What is looked up next, without requests whose caller is gone."""
+        taken: list[_Part[O, R]] = []
         strings = 0
-        while self._waiting:
-            following = len(self._waiting[0].texts)
-            alone = not self._together or strings + following > self._batch
-            if taken and alone:
+        while self._small and (not taken or strings + self._small[0].left <= self._batch):
+            request = self._small.popleft()
+            if request.answer.done():
+                continue
+            strings += request.left
+            taken.append(request.take(request.left))
+            if not self._together:
                 break
-            request = self._waiting.popleft()
-            if not request.answer.done():
-                taken.append(request)
-                strings += following
-        if not self._waiting:
+        room, most = _LARGE, _SLICE if taken else _LARGE
+        for _ in range(len(self._large)):
+            if room == 0:
+                break
+            request = self._large.popleft()
+            if request.answer.done():
+                continue
+            taken.append(request.take(min(room, most)))
+            room -= len(taken[-1].texts)
+            if request.left:
+                self._large.append(request)
+        if not self._small and not self._large:
             self._news.clear()
         return taken
 
-    async def _answer(self, requests: list[_Request[O, R]], options: O) -> None:
-        distinct = list(dict.fromkeys(text for request in requests for text in request.texts))
+    async def _answer(self, parts: list[_Part[O, R]], options: O) -> None:
+        distinct = list(dict.fromkeys(text for part in parts for text in part.texts))
         try:
             answers = dict(zip(distinct, await self._look_up(distinct, options), strict=True))
         except Exception as error:
-            if len(requests) > 1:  # one of them may be to blame, and the others not
-                for request in requests:
-                    await self._answer([request], options)
-            elif not requests[0].answer.done():
-                requests[0].answer.set_exception(error)
+            if len(parts) > 1:  # one of them may be to blame, and the others not
+                for part in parts:
+                    await self._answer([part], options)
+            elif not parts[0].request.answer.done():
+                parts[0].request.answer.set_exception(error)
             return
-        self._count(len(requests), len(distinct))
-        for request in requests:
-            if not request.answer.done():
-                request.answer.set_result([answers[text] for text in request.texts])
+        self._count(len(parts), len(distinct))
+        for request, texts in parts:
+            request.found.extend(answers[text] for text in texts)
+            if len(request.found) == len(request.texts) and not request.answer.done():
+                request.answer.set_result(request.found)

@@ -26,6 +26,7 @@ class Settings:
     together: bool = True  # whether requests that wait are looked up in one call
     batch: int = 256  # strings that go together
     queue: int = 5000  # strings that may wait
+    answers: int = 2000  # that are kept in memory for the next who asks the same; 0: none
     wait: float = 5.0  # seconds to wait for another process that writes to a project
     # Of callers, so that none can hold what others need. Connections are more than requests, so
     # that there is always one to ask whether the service lives.

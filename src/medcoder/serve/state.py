@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Awaitable, Callable
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -68,6 +69,7 @@ class Serving:
         self.concepts = ConceptTables(folder / "concepts", settings)
         self.jobs = Jobs(folder / "jobs", self._mapper, limit=settings.jobs, limits=settings.limits)
         self.answers: Batcher[LookupOptions, Answer] = self._batcher("normalize", self._normalize)
+        self._known: OrderedDict[tuple[str, LookupOptions], Answer] = OrderedDict()
         self.vectors: Batcher[None, Vector] = self._batcher("embed", self._encode)
 
     def _batcher(self, call: str, look_up: Callable[..., Awaitable[Any]]) -> Batcher[Any, Any]:
@@ -113,6 +115,28 @@ class Serving:
                 self._engine.close()
         finally:
             self.release()
+
+    async def look_up(self, texts: Sequence[str], options: LookupOptions) -> list[Answer]:
+        """Answers in order; those given lately are given again, which an index never changes."""
+        known = {text: self._remembered((text, options)) for text in texts}
+        new = [text for text, answer in known.items() if answer is None]
+        if new:
+            known.update(zip(new, await self.answers.ask(new, options), strict=True))
+        for text in new:
+            self._remember((text, options), known[text])
+        return [answer for text in texts if (answer := known[text]) is not None]
+
+    def _remembered(self, asked: tuple[str, LookupOptions]) -> Answer | None:
+        answer = self._known.get(asked)
+        if answer is not None:
+            self._known.move_to_end(asked)
+        return answer
+
+    def _remember(self, asked: tuple[str, LookupOptions], answer: Answer | None) -> None:
+        if answer is not None and self.settings.answers:
+            self._known[asked] = answer
+            while len(self._known) > self.settings.answers:
+                self._known.popitem(last=False)
 
     async def _normalize(self, texts: list[str], options: LookupOptions) -> list[Answer]:
         ask = self.normalizer.normalize_many

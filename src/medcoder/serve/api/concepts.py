@@ -124,9 +124,8 @@ def neighbours(
     name = normalizer.kg.preferred(id)
     answer = engine.call(lambda: normalizer.normalize(name, top=top + 1, stages=_DENSE))
     near = [match for match in answer.candidates if match.concept != id][:top]
-    names = [name, *(match.name for match in near)]
-    vectors = engine.call(lambda: normalizer.encoder.encode(names))
-    positions = projected(vectors).tolist()
+    concepts = [id, *(match.concept for match in near)]
+    positions = projected(engine.call(lambda: normalizer.name_vectors(concepts))).tolist()
     neighbours = [
         (id, name, 1.0),
         *((match.concept, match.name, min(match.cosine or 0.0, 1.0)) for match in near),

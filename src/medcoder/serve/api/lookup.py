@@ -113,7 +113,7 @@ async def normalize(asked: Ask, request: Request) -> Any:
         languages=tuple(asked.languages),
         threshold=asked.threshold,
     )
-    answers = await serving(request).answers.ask(asked.texts, options) if asked.texts else []
+    answers = await serving(request).look_up(asked.texts, options)
     # Not checked against the description once more, which would take longer than looking up.
     return JSONResponse({"answers": [answer.as_dict() for answer in answers]})
 
@@ -132,7 +132,7 @@ async def search(
         top=top, types=tuple(types), vocabularies=tuple(vocabularies), languages=tuple(languages)
     )
     state = serving(request)
-    [answer] = await state.answers.ask([q], options)
+    [answer] = await state.look_up([q], options)
     kg = state.normalizer.kg
     return JSONResponse(
         {
