@@ -17,6 +17,7 @@ import json
 import random
 import statistics
 import subprocess
+import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
@@ -101,9 +102,8 @@ def run(attack: Attack) -> Tally:
         tally.fail(f"no strings: {made.err[-300:]}")
         return tally
     said = json.loads(strings.read_text(encoding="utf-8"))
-    service = attack.start(
-        "serve", "--port", 0, "--folder", attack.folder / "serve", stdout=subprocess.DEVNULL
-    )
+    folder = tempfile.mkdtemp(prefix="serve-", dir=attack.folder)  # no jobs of a run before
+    service = attack.start("serve", "--port", 0, "--folder", folder, stdout=subprocess.DEVNULL)
     assert service.stderr is not None
     line = ""
     while "http://" not in line:
