@@ -5,8 +5,9 @@
 
 All run the same weights in float32 on the same strings with the same number of threads, in turns,
 and must give the same vectors. sentence-transformers is as it comes (batches of 32, sorted by
-length); plain transformers takes batches of 32 as they come, padded to the longest. The second
-table says how many strings keep their nearest neighbour when the weights are stored smaller.
+length); plain transformers takes batches of 32 as they come, padded to the longest. The forward
+pass in numpy is that of numpy_forward.py, which also measures it without torch. The second table
+says how many strings keep their nearest neighbour when the weights are stored smaller.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -27,28 +29,16 @@ import torch
 from sentence_transformers import SentenceTransformer
 from transformers.utils import logging
 
-from medcoder import KG, bundled_kg
 from medcoder.encode.onnx import OnnxEncoder
+from medcoder.encode.weights import load_weights
 from medcoder.model.encoder import TransformerEncoder
 from medcoder.model.export import agreement, export
-from medcoder.vectors.embed import make_plan, row_texts
+from numpy_forward import NumpyForward, blocks, one_blas_thread, sampled
 
 Encode = Callable[[Sequence[str]], Any]
 BATCH = 32
 LEAST = 0.9999  # cosine of what two engines make of one string
 SMALLER = ("float16", "int8")
-
-
-def sampled(file: Path | None, size: int, seed: int) -> list[str]:
-    """Distinct strings of a file, one a line, or those of the embedded graph that get a vector."""
-    if file is not None:
-        texts = file.read_text(encoding="utf-8").split("\n")
-    else:
-        kg = KG.open(bundled_kg())
-        texts = [text for _, some in row_texts(kg, make_plan(kg).first_term) for text in some]
-    distinct = sorted({text for text in texts if text.strip()})
-    places = np.random.default_rng(seed).permutation(len(distinct))[:size]
-    return [distinct[place] for place in places]
 
 
 def padded(encoder: TransformerEncoder) -> Encode:
@@ -71,6 +61,27 @@ def padded(encoder: TransformerEncoder) -> Encode:
             vectors = hidden[:, 0] if encoder.pooling == "cls" else means
             parts.append(torch.nn.functional.normalize(vectors, dim=1).numpy())
         return np.concatenate(parts)
+
+    return encode
+
+
+def packed(encoder: TransformerEncoder, exported: OnnxEncoder, threads: int) -> Encode | None:
+    """The forward pass in numpy, of a BERT with mean pooling."""
+    config = encoder.model.config
+    if config.model_type != "bert" or encoder.pooling != "mean":
+        return None
+    one_blas_thread()
+    weights = load_weights(exported.path / "weights.safetensors")
+    forward = NumpyForward(weights, heads=config.num_attention_heads)
+
+    def encode(texts: Sequence[str]) -> Any:
+        tokens = exported.tokenize(texts)
+        order = sorted(range(len(tokens)), key=lambda place: -len(tokens[place]))
+        vectors = np.empty((len(texts), exported.width), np.float32)
+        with ThreadPoolExecutor(threads) as pool:
+            parts = pool.map(forward.encode, blocks([tokens[place] for place in order]))
+            vectors[order] = np.concatenate(list(parts))
+        return vectors
 
     return encode
 
@@ -130,6 +141,8 @@ def main() -> None:
             ),
             "medcoder": ours["float32"].encode,
         }
+        if (forward := packed(encoder, ours["float32"], options.threads)) is not None:
+            engines["numpy, packed"] = forward
         print(
             f"{len(texts):,} strings of {np.mean(lengths):.1f} tokens, "
             f"{options.threads} threads, median of {options.rounds} rounds"

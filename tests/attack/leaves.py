@@ -2,7 +2,7 @@
 
 A trial is a command, watched with its children and its native code (strace). The environment says
 in turns that onnxruntime may send, may not, or nothing. In the full form the service lives longer
-than its library takes to ask for a name, and torch's commands are watched too where they run.
+than its library takes to ask for a name, and more commands are watched.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ _MORE = [
     ("normalize", "trouble with the heart"),  # prepares the bundled index on first use
     ("embed", "heart attack"),
     ("embed", "--kg", "t.kg", "--out", "t.vectors"),
+    ("kg", "stats", "--kg", "t.kg", "--plot", "t.png"),
     ("map", "report", "ward"),
     ("map", "export", "ward", "sssom", "--out", "ward.tsv"),
 ]

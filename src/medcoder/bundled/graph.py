@@ -33,6 +33,11 @@ def home() -> Path:
         raise UsageError("there is no such home directory", where=path, remedy=REMEDY) from error
 
 
+def keep_fonts_at_home() -> None:
+    """To be called before matplotlib is imported: its list of fonts lies in our home too."""
+    os.environ.setdefault("MPLCONFIGDIR", str(home() / "matplotlib"))
+
+
 def bundled_kg(progress: Progress | None = None) -> Path:
     """The graph of HPO and ICD-10-CM that comes with the package.
 

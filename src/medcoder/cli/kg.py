@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from medcoder.bundled.graph import keep_fonts_at_home
 from medcoder.cli.command import NOTHING_FOUND, command, progress_bar
 from medcoder.cli.console import add_row, errors, line, new_table, out, print_json
 from medcoder.cli.open import open_graph
@@ -313,6 +314,7 @@ def _end(edge: dict[str, str], end: str) -> str:
 
 def draw_stats(counts: dict[str, Any], path: Path, *, title: str) -> None:
     """Bars of the most frequent labels, on a logarithmic scale."""
+    keep_fonts_at_home()
     try:
         from matplotlib import rc_context
         from matplotlib.figure import Figure

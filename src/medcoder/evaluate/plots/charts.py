@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from medcoder.bundled.graph import keep_fonts_at_home
 from medcoder.errors import MissingExtra, UsageError
 from medcoder.evaluate.benches import BENCHES
 from medcoder.evaluate.benches.task import Metric
@@ -55,6 +56,7 @@ _FORMATS: dict[str, dict[str, Any]] = {
 
 def new_figure(width: float, height: float) -> Figure:
     """A figure that belongs to no window."""
+    keep_fonts_at_home()
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
