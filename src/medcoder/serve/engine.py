@@ -31,7 +31,8 @@ R = TypeVar("R")
 _TURN = 16  # strings of a job at a time: what a request waits for at most
 _FEW = 8  # strings of a request that goes before larger ones
 _SLICE = 16  # strings of a large request that go with small ones
-_LARGE = 64  # strings of all large ones: more at a time cost less, but new ones wait longer
+_LARGE = 32  # strings of all large ones that do
+_ALONE = 64  # where no small ones wait: more at a time cost less, but new ones wait longer
 
 
 class Engine:
@@ -152,7 +153,7 @@ class _Part(NamedTuple, Generic[O, R]):
 class Batcher(Generic[O, R]):
     """Collects strings, and has those with the same options looked up in one call.
 
-    Small requests go first, in their order; with them goes a slice of each large one.
+    Small requests go first, in their order; with them go slices of large ones, in turn.
 
     look_up: gives an answer for each of some distinct strings, with the options
     together: if not, every request goes alone, and whole
@@ -225,7 +226,7 @@ class Batcher(Generic[O, R]):
             taken.append(request.take(request.left))
             if not self._together:
                 break
-        room, most = _LARGE, _SLICE if taken else _LARGE
+        room, most = (_LARGE, _SLICE) if taken else (_ALONE, _ALONE)
         for _ in range(len(self._large)):
             if room == 0:
                 break
