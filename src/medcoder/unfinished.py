@@ -210,6 +210,16 @@ def remove(path: Path) -> None:
             path.unlink(missing_ok=True)
 
 
+def remove_at_once(folder: Path, *, beside: Path) -> None:
+    """Remove a folder; a kill on the way leaves none of it under its name.
+
+    beside: what it was for; the next sweep there takes the rest
+    """
+    left = new_name(beside, "left")
+    folder.rename(left)
+    remove(left)
+
+
 def _settle(path: Path, files: list[Path], *, keep_new: bool = False) -> None:
     """Remove files of one token; what was at `path` goes back where nothing else is there."""
     for file in files:

@@ -32,6 +32,8 @@ def stopped(result: Result, kill: Kill) -> str | None:
     if kill.signal == 9:
         wrong = result.rc not in (0, -9) and result.wrong
         return wrong or None
+    if result.rc == 2 and "it exists" in result.err:  # an earlier kill came after the work was done
+        return None
     if "Traceback (most" in result.err or result.rc not in _STOPPED:
         last = result.err.strip().splitlines()[-1:]
         return f"{kill}: exit code {result.rc}, a traceback or other words: {last}"

@@ -22,6 +22,7 @@ from medcoder.kg.sources import open_source
 from medcoder.normalize import build as building
 from medcoder.normalize.build import build
 from medcoder.vectors import ROWS
+from medcoder.vectors import embed as embedding
 from medcoder.vectors.embed import embed
 from support.bag import write_bag
 from support.containers import in_container, kill
@@ -338,6 +339,27 @@ def test_a_killed_build_leaves_its_embedding_alone(
     assert left_in(tmp_path) == ["a.index"]
     expected = list(Normalizer.load(many_index).normalize_many(QUERIES))
     assert list(Normalizer.load(path).normalize_many(QUERIES)) == expected
+
+
+@pytest.mark.parametrize(("module", "refused"), [(building, True), (embedding, False)])
+def test_what_a_kill_left_beside_what_is_whole_goes(
+    many_kg, bag, calibration, tmp_path, monkeypatch, module, refused
+):
+    """Of an index that was just done, and of its vectors when they were."""
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(module, "remove_at_once", stop)
+        build(many_kg, bag, tmp_path / "a.index", calibration=calibration)
+    assert ".a.index.vectors" in left_in(tmp_path)
+    if refused:
+        with pytest.raises(UsageError, match="it exists"):
+            build(many_kg, bag, tmp_path / "a.index", calibration=calibration)
+    else:
+        build(many_kg, bag, tmp_path / "a.index", calibration=calibration)
+    assert left_in(tmp_path) == ["a.index"]
 
 
 @pytest.mark.parametrize("other", ["graph", "model"])

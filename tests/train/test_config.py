@@ -220,7 +220,11 @@ def test_settings_made_in_python_are_checked_too():
         TrainConfig().seed = 1
 
 
-@pytest.mark.parametrize("text", ["seed = ", "seed = 1\nseed = 2\n", "[loss\n"])
+@pytest.mark.parametrize(
+    "text",
+    ["seed = ", "seed = 1\nseed = 2\n", "[loss\n", f"seed = {'1' * 5000}", f"seed = {'[' * 5000}"],
+    ids=["no value", "twice", "cut off", "a number without end", "nested"],
+)
 def test_files_that_are_not_toml(tmp_path, text):
     with pytest.raises(InputError, match="is not TOML"):
         load(save(tmp_path, text))

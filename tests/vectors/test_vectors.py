@@ -7,7 +7,6 @@ import json
 import os
 import random
 import resource
-import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -410,17 +409,36 @@ def test_rows_of_one_encoder_never_pass_for_those_of_another(
     assert content(tmp_path / "it") == expected
 
 
-def test_a_stop_at_the_very_end_and_another_encoder(kg, expected, tmp_path, monkeypatch):
-    remove = shutil.rmtree
+def stop_at_the_very_end(kg, path, monkeypatch):
+    """Vectors are there, and so is the work on them."""
 
-    def stopped(path, **options):
-        if path.name == ".it.embedding":
-            raise KeyboardInterrupt
-        remove(path, **options)
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(shutil, "rmtree", stopped)
+        patch.setattr(module, "remove_at_once", stopped)
+        embed(kg, Fake(), path)
+    assert left(path.parent) == [".it.embedding", "it"]
+
+
+def test_work_that_a_kill_left_beside_its_vectors_goes(kg, tmp_path, monkeypatch):
+    stop_at_the_very_end(kg, tmp_path / "it", monkeypatch)
+    with pytest.raises(UsageError, match="it exists"):
         embed(kg, Fake(), tmp_path / "it")
+    assert left(tmp_path) == ["it"]
+
+
+def test_work_on_other_vectors_is_kept(kg, tmp_path):
+    embed(kg, Fake(), tmp_path / "it")
+    with pytest.raises(KeyboardInterrupt):
+        embed(kg, Fake("b", fail_at=1), tmp_path / "it", overwrite=True)
+    with pytest.raises(UsageError, match="it exists"):
+        embed(kg, Fake("b"), tmp_path / "it")
+    assert left(tmp_path) == [".it.embedding", "it"]
+
+
+def test_a_stop_at_the_very_end_and_another_encoder(kg, expected, tmp_path, monkeypatch):
+    stop_at_the_very_end(kg, tmp_path / "it", monkeypatch)
     # All is there, and nothing that comes later may write into it.
     for at in (1, 2):
         with pytest.raises(KeyboardInterrupt):

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from medcoder.artefact import META, check_free, create, fingerprint, open_artefact
+from medcoder.artefact import META, check_free, create, fingerprint, open_artefact, read_meta
 from medcoder.bundled.graph import bundled_kg, first_use, home
 from medcoder.bundled.models import MODEL, bundled_calibration, bundled_model, bundled_vectors
 from medcoder.encode.onnx import OnnxEncoder
@@ -34,9 +34,9 @@ from medcoder.normalize.rank import Ranker
 from medcoder.normalize.stages.letters import Grams, build_grams
 from medcoder.text import FOLD_VERSION, check_fold
 from medcoder.types import Progress, silent
-from medcoder.unfinished import alone, unfinished
+from medcoder.unfinished import alone, remove_at_once, sweep, unfinished
 from medcoder.vectors import Vectors
-from medcoder.vectors.embed import embed, row_texts
+from medcoder.vectors.embed import clear, embed, row_texts
 from medcoder.vectors.known import Known, open_seed
 
 KIND = "index"
@@ -73,6 +73,7 @@ def build(
     path = Path(path).absolute()
     if kind is not None and kind not in INDEXES:
         INDEXES.load(kind)  # says which there are
+    _clear(path)
     check_free(path, kind=KIND, overwrite=overwrite)
     calibrated: Calibrated = "graph" if calibration is None else "given"
     if calibration is None and np.count_nonzero(np.diff(kg.terms.first) > 1) < _SYNONYMS:
@@ -85,6 +86,7 @@ def build(
         if vectors is None:
             folder = stack.enter_context(_vectors_folder(path))
             vectors = _unfinished_vectors(kg, encoder, folder)
+            clear(folder)
             if vectors is None:
                 vectors = embed(kg, encoder, folder, known=known, overwrite=True, progress=progress)
         elif (
@@ -131,6 +133,22 @@ def build(
             }
 
 
+def _clear(path: Path) -> None:
+    """Remove the vectors beside an index that is there: a kill came when it was just done."""
+    folder, lock = (path.with_name(f".{path.name}.{name}") for name in ("vectors", "build.lock"))
+    if not path.exists():
+        return
+    sweep(path)
+    if folder.exists() or lock.exists():
+        busy = UsageError("it is being made already", where=path)
+        ours = contextlib.suppress(UsageError, ArtefactError, OSError)
+        with ours, alone(lock, busy=busy):
+            held = read_meta(path, kind=KIND)["parents"]
+            clear(folder)
+            if fingerprint(folder, kind=VECTORS) == held["vectors"]:
+                remove_at_once(folder, beside=path)
+
+
 @contextlib.contextmanager
 def _vectors_folder(path: Path) -> Iterator[Path]:
     """Where vectors lie until the index at `path` is whole; gone then, and kept on errors."""
@@ -142,7 +160,7 @@ def _vectors_folder(path: Path) -> Iterator[Path]:
             # Nothing keeps others from using the same folder: then it cannot be gone on with.
             folder = held.enter_context(unfinished(path)) / VECTORS
         yield folder
-        shutil.rmtree(folder)
+        remove_at_once(folder, beside=path)
 
 
 def bundled_index(progress: Progress | None = None) -> Path:

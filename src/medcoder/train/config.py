@@ -34,6 +34,9 @@ from medcoder.registry import Registry
 from medcoder.tables.text import read_text
 from medcoder.train import OBJECTIVE_TERMS
 
+# What its reader raises: of numbers of thousands of digits and of deep nesting other errors.
+_NO_TOML = (ValueError, RecursionError)
+
 
 @dataclass(frozen=True, kw_only=True)
 class SamplerConfig:
@@ -265,7 +268,7 @@ def to_toml(config: TrainConfig) -> str:
 def _read(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(read_text(path))
-    except tomllib.TOMLDecodeError as error:
+    except _NO_TOML as error:
         raise InputError("is not TOML", file=path, values=error, remedy="Correct it") from error
 
 
@@ -276,7 +279,7 @@ def _parse(override: str) -> dict[str, Any]:
         raise UsageError(f"--set {override}: write it as key=value, such as sampler.k=64")
     try:
         parsed = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+    except _NO_TOML:
         parsed = {}
     *sections, name = key.strip().split(".")
     table = {name: parsed["value"] if len(parsed) == 1 else text.strip()}

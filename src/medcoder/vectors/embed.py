@@ -16,13 +16,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from medcoder.arrays import raw_strings, write_array
-from medcoder.artefact import check_free, create
-from medcoder.errors import UsageError
+from medcoder.artefact import check_free, create, read_meta
+from medcoder.errors import ArtefactError, UsageError
 from medcoder.files import disk_full, write_json
 from medcoder.kg import KG
 from medcoder.kg.keys import hash_strings
 from medcoder.types import CONCEPT_FLAGS, Encoder, Progress, silent
-from medcoder.unfinished import alone, unfinished
+from medcoder.unfinished import alone, remove_at_once, sweep, unfinished
 from medcoder.vectors import (
     HASHES,
     KIND,
@@ -63,6 +63,7 @@ def embed(
             raise UsageError(
                 "it was not made by this encoder", where=seed.path, remedy="Leave it out"
             )
+    clear(path)
     check_free(path, kind=KIND, overwrite=overwrite)
     report = progress or silent
     plan = make_plan(kg)
@@ -82,10 +83,36 @@ def embed(
     return Vectors.open(path)
 
 
+def clear(path: Path) -> None:
+    """Remove the work on vectors that are there: a kill came when they were just done."""
+    work = _work_folder(path)
+    lock = work.with_name(f"{work.name}.lock")
+    if not path.exists():
+        return
+    sweep(path)
+    if work.exists() or lock.exists():
+        busy = UsageError("another process is making it", where=path)
+        with contextlib.suppress(UsageError, OSError), alone(lock, busy=busy):
+            if _is_of(work, path):
+                remove_at_once(work, beside=path)
+
+
+def _is_of(work: Path, path: Path) -> bool:
+    try:
+        state = json.loads((work / _STATE).read_text(encoding="utf-8"))
+        return bool(state["of"] == read_meta(path, kind=KIND)["parents"])
+    except (OSError, ValueError, TypeError, KeyError, ArtefactError):
+        return False
+
+
+def _work_folder(path: Path) -> Path:
+    return path.with_name(f".{path.name}.embedding")
+
+
 @contextlib.contextmanager
 def _work(path: Path) -> Iterator[Path]:
     """The directory that keeps unfinished work, for this process alone; gone when all is done."""
-    work = path.with_name(f".{path.name}.embedding")
+    work = _work_folder(path)
     work.parent.mkdir(parents=True, exist_ok=True)
     busy = UsageError("another process is making it", where=path, remedy="Wait until it is done")
     with contextlib.ExitStack() as held:
@@ -94,7 +121,7 @@ def _work(path: Path) -> Iterator[Path]:
             work = held.enter_context(unfinished(path))
         work.mkdir(exist_ok=True)
         yield work
-        shutil.rmtree(work)
+        remove_at_once(work, beside=path)
 
 
 def _link(file: Path, to: Path) -> None:

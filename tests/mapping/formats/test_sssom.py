@@ -155,6 +155,10 @@ def test_a_file_of_others(tmp_path, fresh):
     [
         ([], "there is no table"),
         (["#a: [", SSSOM], "row 1: the metadata is not YAML"),
+        (["#mapping_date: 2026-99-01", SSSOM], "not YAML: month must be in 1..12"),
+        ([f"#a: {'1' * 5000}", SSSOM], "row 1: the metadata is not YAML: Exceeds the limit"),
+        ([f"#a: {'[' * 3000}", SSSOM], "row 1: the metadata is not YAML: maximum recursion"),
+        (["#a: !!timestamp x", SSSOM], "row 1: the metadata is not YAML"),
         (["#- a", SSSOM], "row 1: the metadata is not a list of names and values"),
         (
             ["#a: b", "subject_id\tobject_id"],

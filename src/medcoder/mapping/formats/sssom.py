@@ -318,9 +318,11 @@ def read(path: Path) -> tuple[dict[str, Any], Iterator[tuple[int, dict[str, str]
     count = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))
     try:
         metadata = yaml.safe_load("".join(line.lstrip("#") for line in lines[:count])) or {}
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, AttributeError, RecursionError) as error:
+        # Its reader takes dates that are none, endless numbers and deep nesting for YAML.
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise InputError(
-            "the metadata is not YAML", file=path, row=1, values=str(error).splitlines()[0],
+            "the metadata is not YAML", file=path, row=1, values=reason,
             remedy="Correct the lines that begin with #",
         ) from error  # fmt: skip
     if not isinstance(metadata, dict) or not isinstance(metadata.get("curie_map") or {}, dict):
