@@ -18,6 +18,8 @@ from medcoder.text import (
     fold_series,
     language_in,
     language_tag,
+    not_a_term,
+    nothing_meant,
 )
 from support.strings import texts
 
@@ -193,3 +195,31 @@ def test_a_directory_of_another_fold_says_how_to_build_it_again():
 def test_a_folded_column_is_its_folded_rows(column):
     series = pl.Series("term", column, dtype=pl.String)
     assert fold_series(series).to_list() == [fold(text) for text in column]
+
+
+NO_TERMS = """277|3.5|-2,5|1e5|120/80|120/80 mmHg|5 mg|5MG|37.5 \u00b0C|37 C|12/03/2019|10:30 am|5pm
+2019-03-12T10:00:00Z|12 March 2019|12-MAR-19|3. Mai 2020|12 de marzo de 2019
+2019\u5e743\u670812\u65e5|\u0663\u0664|\uff11\uff12|\u00bd|3 x 500 mg|5 x10^9/L|<5 mg
+25 kg/m2|mg/dL|mmHg|80/min|24 h|5 \u00b5g|10 cmH2O|50%|...|?!|\U0001f600|x|A|(b)|\u03b1
+\u0411|\u00e9|"Y"|cccc|AAAAA|5 \u043c\u0433|1/2|3rd|[277]"""
+TERMS = """trisomy 21|diabetes type 2|stage 4|HbA1c|22q11.2 deletion|22q11.2|T4|B12|C3|L5|P53|H1N1
+CO2|G6PD|A1C|MS|45,X|47,XXX|K+|A-|Rh+|5-FU|6 MP|3H|14C|18F|\u764c|\u75db|\ud1b5|1p36
+24 h urine|5 mg prednisone|2D echo|AAA|MG|mg|day|Mg 2+|May-Thurner|COVID-19|I21.9|IgG4
+2\u578b\u7cd6\u5c3f\u75c5|Ca 19-9|H2O|Q fever|hepatitis B|h/o|37 weeks gestation"""
+
+
+@pytest.mark.parametrize("text", NO_TERMS.replace("\n", "|").split("|"))
+def test_numbers_dates_units_signs_and_single_letters_are_no_terms(text):
+    assert not_a_term(text) is not None
+
+
+@pytest.mark.parametrize("text", TERMS.replace("\n", "|").split("|"))
+def test_numbers_beside_words_are_terms(text):
+    assert not_a_term(text) is None
+    assert nothing_meant(text) is None
+
+
+def test_identifiers_and_addresses_mean_nothing_but_may_be_names():
+    for text in ("MRN 0048213", "PF-06651600", "anna@example.org", "https://example.org/x"):
+        assert not_a_term(text) is None
+        assert nothing_meant(text) is not None

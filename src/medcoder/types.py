@@ -282,6 +282,7 @@ class Answer(Sequence[Match]):
     rejected: tuple[Match, ...] = ()
     threshold: float  # least confidence of the best candidate
     namesakes: int = 1  # concepts that the term of the best candidate finds, itself included
+    reason: str = ""  # why nothing can be meant: "not a term: a number or a date"
 
     @overload
     def __getitem__(self, position: int) -> Match: ...
@@ -312,4 +313,5 @@ class Answer(Sequence[Match]):
             "matches": [match.as_dict(keys, digits=digits) for match in self.matches],
             "rejected": [match.as_dict(keys, digits=digits) for match in self.rejected],
             "threshold": self.threshold if digits is None else round(self.threshold, digits),
+            "reason": self.reason,
         }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from medcoder.errors import UsageError
 from medcoder.kg import VERSION
-from medcoder.text import FOLD_VERSION
+from medcoder.text import FOLD_VERSION, NAMES_VERSION
 from medcoder.unfinished import alone, sweep_folder
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def bundled_kg(progress: Progress | None = None) -> Path:
     The first call builds it, in a few seconds; a new version of a part builds it anew.
     """
     key = "-".join(version(package) for package in _MADE_FROM)
-    path = home() / f"{_NAMES}{VERSION}.{FOLD_VERSION}-{key}.kg"
+    path = home() / f"{_NAMES}{VERSION}.{FOLD_VERSION}.{NAMES_VERSION}-{key}.kg"
 
     def make() -> None:
         # Once it is built, nobody waits for what builds it to be imported.

@@ -80,6 +80,10 @@ def build(
             "or a vocabulary (UMLS) where both refer to the same code of it."
         ),
     ] = None,
+    any_names: Annotated[
+        str | None,
+        typer.Option(help="Vocabularies whose names may be numbers or units, as in: UCUM."),
+    ] = None,
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Relations to absent concepts or to itself are an error."),
@@ -112,6 +116,7 @@ def build(
             [open_source(source, options) for source in sources],
             to,
             merge_by=merging,
+            any_names=name_list("--any-names", any_names) or (),
             strict=strict,
             memory=byte_size(memory),
             overwrite=overwrite,

@@ -50,7 +50,7 @@ def normalize(
         str | None, typer.Option(help="Only terms in these count, as in: en,es.")
     ] = None,
     stages: Annotated[
-        str | None, typer.Option(help="Which look for candidates: exact,dense,ngram.")
+        str | None, typer.Option(help="Which look for candidates: code,exact,dense,ngram.")
     ] = None,
     threshold: Annotated[
         float | None,
@@ -110,6 +110,7 @@ def as_dict(answer: Answer, top: int, *, explain: bool) -> dict[str, Any]:
         "rejected": [match.as_dict(keys, digits=_DIGITS) for match in answer.rejected[:top]],
         "confidence": round(answer.confidence, _DIGITS),
         "threshold": round(answer.threshold, _DIGITS),
+        "reason": answer.reason,
     }
     return entry | ({"why": why(answer)} if explain else {})
 
@@ -121,13 +122,13 @@ def show_table(answers: Sequence[Answer], *, codes: bool) -> None:
     for answer in answers:
         query = _short(answer.query)
         if not answer.candidates:
-            add_row(table, query, "no match")
+            add_row(table, query, "no match", answer.reason)
         for position, match in enumerate(answer.candidates):
             kept = bool(answer.matches)
             cells = [
                 query if position == 0 else "",
                 match.concept if kept else "no match" if position == 0 else "",
-                match.name if kept else f"rejected: {match.name} ({match.concept})",
+                match.name if kept else _rejected(answer, match),
                 match.term,
                 f"{match.confidence:.2f}",
                 match.stage,
@@ -164,8 +165,12 @@ def why(answer: Answer) -> str:
     if not answer.candidates:
         if not clean(answer.query):
             return "Nothing is left of the string without spaces and control characters."
+        if answer.reason:
+            return f"It is {answer.reason}."
         return "No term that may be answered with has anything in common with it."
     best, *others = answer.candidates
+    if answer.reason:
+        return f"It is {answer.reason}. What is nearest says nothing."
     return " ".join(
         [
             _best(best, sum(STAGES.load(match.stage).measure is None for match in others)),
@@ -177,6 +182,9 @@ def why(answer: Answer) -> str:
 
 def _best(best: Match, equals: int) -> str:
     of = "your own term" if best.vocabulary == "local" else "the term"
+    if best.stage == "code":
+        rivals = f", and {equals} of the other candidates may be meant as well" if equals else ""
+        return f"It is a code of {best.name!r}{rivals}."
     if best.stage == "exact":
         rivals = f", and so do {equals} of the other candidates" if equals else ""
         return f"It equals {of} {best.term!r}, but for case, accents and punctuation{rivals}."
@@ -199,6 +207,10 @@ def _verdict(answer: Answer) -> str:
     if answer.matches:
         return f"Its confidence of {sure} reaches the threshold of {least}."
     return f"Its confidence of {sure} is below the threshold of {least}: no match."
+
+
+def _rejected(answer: Answer, match: Match) -> str:
+    return answer.reason or f"rejected: {match.name} ({match.concept})"
 
 
 def _number(value: float | None) -> str:

@@ -91,6 +91,15 @@ class OnnxEncoder:
             return [ids + [self._pad] * (self._length - len(ids)) for ids in tokens]
         return tokens
 
+    def pieces(self, text: str) -> list[list[str]]:
+        """The pieces that the tokenizer cuts each word into."""
+        sound = text.encode(errors="replace").decode()
+        cut = self._tokenizer.encode(sound, add_special_tokens=False)
+        words: dict[int | None, list[str]] = {}
+        for word, (start, end) in zip(cut.word_ids, cut.offsets, strict=True):
+            words.setdefault(word, []).append(sound[start:end])
+        return list(words.values())
+
     def _encode(self, texts: Sequence[str], vectors: npt.NDArray[np.float32]) -> None:
         positions: dict[tuple[int, ...], list[int]] = {}
         for position, ids in enumerate(self.tokenize(texts)):

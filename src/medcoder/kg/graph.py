@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +16,7 @@ from medcoder.errors import ArtefactError, NotFound
 from medcoder.kg.columns import Edges, Terms, Triples
 from medcoder.kg.keys import (
     SEPARATOR,
+    CodePrefixes,
     Keys,
     code_key,
     concept_bits,
@@ -215,6 +217,21 @@ class KG:
             concepts = own + [concept for concept in concepts if concept not in own]
         return concepts
 
+    def find_codes(self, code: str) -> list[tuple[int, Code]]:
+        """Numbers of the concepts with this code in any vocabulary, and the code as it has it."""
+        plain, prefixes = code.strip().upper(), self._code_prefixes
+        hashes = prefixes.hashes(plain)
+        found = []
+        for position in self._code_keys.some(hashes):
+            key = code_key(prefixes.vocabularies[position], plain)
+            for number in self._code_keys.candidates(int(hashes[position])):
+                codes = self.codes_of(self.terms.id(number))
+                found += [(number, entry) for entry in codes if code_key(*entry) == key]
+        if self.meta["namespaces"] and plain in self:  # in UMLS, a concept's id is its code
+            own = self.index(plain)
+            found += [(own, Code(name, self.terms.id(own))) for name in self.meta["namespaces"]]
+        return found
+
     # Work on arrays
 
     def index(self, concept: str) -> int:
@@ -284,6 +301,10 @@ class KG:
         check_bounds(path / "xref.code.offsets.int64", codes.offsets, count=xrefs,
                      end=len(codes.data))  # fmt: skip
         check_bounds(path / "concept.in.int64", self.edges.first_in, count=size, end=edges)
+
+    @cached_property
+    def _code_prefixes(self) -> CodePrefixes:
+        return CodePrefixes(sorted(set(map(vocabulary_key, self._vocabulary_names))))
 
     def _number(self, concept: str) -> int | None:
         for number in self._id_keys.candidates(hash_text(concept)):

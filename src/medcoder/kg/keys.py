@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections.abc import Sequence
 from operator import mul
 from pathlib import Path
 from threading import Lock
@@ -166,6 +167,16 @@ class Keys:
         """The concepts that keys hold."""
         return (keys & np.uint64((1 << self._bits) - 1)).astype(np.int64)
 
+    def some(self, hashes: Array) -> list[int]:
+        """Positions of the hashes that have a candidate."""
+        shift = np.uint64(self._bits)
+        low = hashes >> shift << shift
+        begin = np.searchsorted(self.keys, low)
+        there = begin < len(self.keys)
+        there[there] = self.keys[begin[there]] >> shift == low[there] >> shift
+        positions: list[int] = np.flatnonzero(there).tolist()
+        return positions
+
     def first(self, hashes: Array) -> tuple[Array, Array]:
         """For many hashes at once: the first candidate of each (or 0), and how many there are."""
         shift = np.uint64(self._bits)
@@ -176,3 +187,24 @@ class Keys:
             return np.zeros(len(hashes), np.int64), np.zeros(len(hashes), np.int64)
         keys = self.keys[np.minimum(begin, len(self.keys) - 1)]
         return self.numbers(keys), end - begin
+
+
+class CodePrefixes:
+    """Hashes of a code in every vocabulary, all at once.
+
+    The hash of two strings in a row is that of the first, and that of the second times a power.
+    """
+
+    def __init__(self, vocabularies: Sequence[str]) -> None:
+        """`vocabularies` are keys."""
+        self.vocabularies = list(vocabularies)
+        prefixes = [f"{key}{SEPARATOR}" for key in vocabularies]
+        self._hashes = np.array([hash_text(prefix) for prefix in prefixes], np.uint64)
+        powers = [pow(_BASE, len(encode(prefix)), 1 << 64) for prefix in prefixes]
+        self._powers = np.array(powers, np.uint64)
+        self._icd = np.array([key.startswith("ICD") for key in vocabularies], np.bool_)
+
+    def hashes(self, code: str) -> Array:
+        """Of the keys of a code (vocabularies,); the code in capitals."""
+        dotted, plain = (np.uint64(hash_text(text)) for text in (code, code.replace(".", "")))
+        return self._hashes + self._powers * np.where(self._icd, plain, dotted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -28,14 +29,18 @@ from medcoder.normalize.calibrate import Calibration, namesakes
 from medcoder.normalize.custom_terms import SOURCE, CustomTerms, custom_terms_file
 from medcoder.normalize.filters import Filter, Filters
 from medcoder.normalize.rank import Ranker
+from medcoder.normalize.reading import least_cosine
 from medcoder.normalize.stages import CERTAIN, STAGES, calibration_name
-from medcoder.text import clean
+from medcoder.normalize.typos import is_abbreviation
+from medcoder.text import clean, fold, not_a_term, nothing_meant
 from medcoder.types import Answer, Encoder, Match, Progress
 from medcoder.vectors import NO_ROW, Vectors
 
 Names = Collection[str] | str | None
 _BATCH = 512  # distinct strings at a time
 _KEPT = 1 << 14  # answers that are remembered, the latest asked for
+_ALIKE = 0.3  # similarity of letters that speaks for a candidate, whatever the model can read
+UNREAD = "it has no word that is known"
 
 
 class Normalizer:
@@ -135,7 +140,7 @@ class Normalizer:
 
         types, vocabularies: only concepts of these semantic types, with a code in these
         languages: only terms in these languages count
-        stages: which of `STAGES` look for candidates: exact, dense, ngram
+        stages: which of `STAGES` look for candidates: code, exact, dense, ngram
         threshold: least confidence of an answer, instead of what was fitted to the graph
         """
         [answer] = self.normalize_many(
@@ -214,6 +219,10 @@ class Normalizer:
             calibration = self._calibration((CERTAIN,) if settled else search.stages)
             least = calibration.threshold if threshold is None else threshold
             matches = self._matches(candidates, calibration, search.top, wanted)
+            reason = nothing_meant(plain) if plain and not candidates else None
+            if candidates and self._unread(plain, candidates[0], matches[0], calibration):
+                matches = tuple(replace(match, confidence=0.0) for match in matches)
+                reason = UNREAD
             accepted = bool(matches) and matches[0].confidence >= least
             yield Answer(
                 query=text,
@@ -221,7 +230,25 @@ class Normalizer:
                 rejected=() if accepted else matches,
                 threshold=least,
                 namesakes=max(namesakes(candidates), 1),
+                reason=f"not a term: {reason}" if reason and not accepted else "",
             )
+
+    def _unread(self, text: str, best: Candidate, match: Match, calibration: Calibration) -> bool:
+        """Whether the string has no word that the graph or the model knows, and nothing else
+        speaks for the best candidate: neither letters that they share nor a very near meaning.
+        """
+        return (
+            match.confidence >= calibration.threshold
+            and not (best.hit or best.known or best.spelt or best.term < 0)
+            and ((best.similarity or 0.0) < _ALIKE or is_abbreviation(match.term))
+            and not self._knows(text)
+            and (best.cosine or 0.0) < least_cosine(self.encoder, text)
+        )
+
+    def _knows(self, text: str) -> bool:
+        """Whether a word of it, which a single letter is not, is in some term."""
+        known = zip(fold(text).split(), self._ranker.grams.known(text), strict=True)
+        return any(there and not_a_term(word) is None for word, there in known)
 
     def _matches(
         self,

@@ -30,7 +30,8 @@ from medcoder.normalize.custom_terms import CustomTerms, custom_mask, custom_typ
 from medcoder.normalize.filters import Ints, RowTerms
 from medcoder.normalize.stages import STAGES, HitStage, LetterStage, MeaningStage, Measure, Searched
 from medcoder.normalize.stages.letters import Grams
-from medcoder.text import fold
+from medcoder.normalize.typos import is_abbreviation
+from medcoder.text import fold, nothing_meant
 from medcoder.vectors import NO_ROW, Vectors
 
 _COMPARED = 16  # of the rows most alike, those that are compared with the query word by word
@@ -112,14 +113,15 @@ class Ranker:
         return ranked
 
     def _hits(self, asked: Batch, stages: Sequence[HitStage]) -> list[dict[int, Candidate]]:
-        """What the stages are certain of, by concept. They also settle queries."""
+        """What the stages are certain of, by concept. They also settle queries, and so does being
+        no term: of what is near a number, nothing is meant.
+        """
         hits: list[dict[int, Candidate]] = [{} for _ in asked.texts]
         for stage in stages:
-            sought = asked.unsettled.copy()
             terms, settled = stage.find(asked)
             asked.unsettled[list(settled)] = False
-            for position in np.flatnonzero(sought).tolist():
-                for concept, term in terms[position].items():
+            for position, some in enumerate(terms):
+                for concept, term in some.items():
                     hits[position].setdefault(
                         concept,
                         Candidate(
@@ -132,6 +134,8 @@ class Ranker:
                         ),
                     )
         for position, candidates in enumerate(hits):
+            if not candidates and nothing_meant(asked.texts[position]):
+                asked.unsettled[position] = False
             for candidate in candidates.values():
                 candidate.settled = not asked.unsettled[position]
         return hits
@@ -143,8 +147,11 @@ class Ranker:
         looked_at = ~asked.known[alike.query] & (np.arange(len(spelt)) - first < _COMPARED)
         looked_at &= asked.row_terms.seen(alike.query, alike.row)
         for pair in np.flatnonzero(looked_at).tolist():
-            words = self._words(int(alike.row[pair]))
-            spelt[pair] = asked.spelt(int(alike.query[pair]), words)
+            row = int(alike.row[pair])
+            words = self._words(row)
+            spelt[pair] = asked.spelt(int(alike.query[pair]), words) and not (
+                len(words) == 1 and is_abbreviation(self._row_text(row))
+            )
         return spelt
 
     def _query_vectors(self, asked: Batch, embed: Embed, spelt: Pairs) -> Floats:
@@ -231,7 +238,8 @@ class Ranker:
         same = np.diff(scored.query[order], prepend=-1) | np.diff(scored.concept[order], prepend=-1)
         scored = scored.of(order[same != 0])
         scored = scored.of(np.lexsort((scored.concept, -scored.score, scored.query)))
-        ranked = [list(candidates.values()) for candidates in hits]
+        # Who gave a name of their own to a concept means that one, whatever else it may be.
+        ranked = [sorted(some.values(), key=lambda hit: hit.term >= 0) for some in hits]
         if vectors is not None:
             for position in np.flatnonzero(asked.unsettled).tolist():
                 for hit in ranked[position]:

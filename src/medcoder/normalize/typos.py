@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from rapidfuzz.distance import OSA
 
 _SHORT = 3  # letters: in a shorter word, another letter makes another word
+_ABBREVIATION = 4  # letters at most; longer ones may be words of a list in capitals
 # Scripts that set no spaces, or in which a sign is a syllable or a word: Thai to Burmese, Khmer,
 # Hangul, Kana, Han. What stands between spaces there is a phrase, and a sign of it no slip.
 _SIGNS = re.compile(
@@ -31,6 +32,15 @@ def as_spelt(words: Sequence[str], known: Sequence[bool], others: Sequence[str])
         word == other or (not right and one_slip(word, other))
         for word, right, other in zip(words, known, others, strict=True)
     )
+
+
+def is_abbreviation(term: str) -> bool:
+    """Whether a term is a few capitals: another letter makes another abbreviation, and no slip.
+
+    >>> is_abbreviation("SSNS"), is_abbreviation("Gout"), is_abbreviation("MUMPS VIRUS")
+    (True, False, False)
+    """
+    return len(term) <= _ABBREVIATION and term.isalpha() and term.isupper()
 
 
 def one_slip(word: str, other: str) -> bool:

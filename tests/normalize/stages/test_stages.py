@@ -94,7 +94,7 @@ def test_every_stage_says_what_it_is(name):
 
 
 def test_calibrations_are_named_by_what_is_measured():
-    assert list(STAGES) == ["exact", "dense", "ngram"]
+    assert list(STAGES) == ["code", "exact", "dense", "ngram"]
     assert calibration_name(STAGES) == calibration_name(["ngram", "dense"]) == "dense+ngram"
     assert calibration_name(["exact"]) == "exact"
     assert calibration_name(["exact", "ngram"]) == "ngram"
@@ -102,7 +102,8 @@ def test_calibrations_are_named_by_what_is_measured():
 
 def test_every_set_of_stages_that_measure_has_a_calibration():
     assert stage_sets() == [
-        ("exact", "dense", "ngram"), ("exact", "dense"), ("exact", "ngram"), ("exact",)
+        ("code", "exact", "dense", "ngram"), ("code", "exact", "dense"),
+        ("code", "exact", "ngram"), ("code", "exact"),
     ]  # fmt: skip
 
 
@@ -169,5 +170,5 @@ def test_a_stage_from_outside_leaves_the_other_queries_alone(normalizer, request
 def test_a_stage_from_outside_is_asked_for_by_name(added, normalizer):
     assert normalizer.normalize("hx cold", stages=["abbreviation"], threshold=0)
     assert not normalizer.normalize("hx cold", stages=["exact"], threshold=0)
-    with pytest.raises(UsageError, match="exact, dense, ngram, abbreviation"):
+    with pytest.raises(UsageError, match="code, exact, dense, ngram, abbreviation"):
         normalizer.normalize("hx cold", stages=["abbrev"])

@@ -24,6 +24,7 @@ def build_kg(
     out: str | Path,
     *,
     merge_by: Sequence[str] = (),
+    any_names: Sequence[str] = (),
     strict: bool = False,
     memory: int = MEMORY,
     overwrite: bool = False,
@@ -32,6 +33,8 @@ def build_kg(
     """Build the graph directory `out` from `sources`; gives the report that is stored with it.
 
     merge_by: "xrefs" or names of vocabularies, see `medcoder.kg.build.merge`.
+    any_names: vocabularies whose names may be numbers, units or single letters; of others, such
+        names are counted and left out.
     strict: relations to absent concepts or of a concept to itself are an error.
     memory: bytes that buffers may take. On top come about 60 bytes per concept.
     """
@@ -42,7 +45,7 @@ def build_kg(
             "too little memory", values=f"{memory:,} bytes", remedy="Allow 64 MB or more"
         )
     with create(Path(out), kind=KIND, version=VERSION, overwrite=overwrite) as draft:
-        build = Build(draft.path, draft.scratch, memory, progress or silent)
+        build = Build(draft.path, draft.scratch, memory, progress or silent, any_names=any_names)
         build.read_concepts(sources)
         build.number(merge_by)
         build.write_concepts()

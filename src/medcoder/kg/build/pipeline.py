@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 
 from medcoder.arrays import Array, ArrayWriter, raw_strings
-from medcoder.errors import InputError, MedcoderError
+from medcoder.errors import InputError, MedcoderError, UsageError
 from medcoder.kg.build.edges import Edges, write_edges
 from medcoder.kg.build.merge import Merge, lines, merge_concepts
 from medcoder.kg.build.numbering import ABSENT, ConceptIds, Names
@@ -22,12 +22,13 @@ from medcoder.kg.build.terms import (
     LAST_ORDINAL,
     flag_bits,
     large_strings,
+    not_terms,
     write_terms,
     write_types,
     write_xrefs,
 )
 from medcoder.kg.columns import LINE
-from medcoder.kg.keys import concept_bits, hash_strings, make_keys
+from medcoder.kg.keys import concept_bits, hash_strings, make_keys, vocabulary_key
 from medcoder.prefetch import prefetch
 from medcoder.types import CONCEPT_FLAGS, Part, Progress, Source, Tally, Vocabulary
 
@@ -35,7 +36,17 @@ from medcoder.types import CONCEPT_FLAGS, Part, Progress, Source, Tally, Vocabul
 class Build:
     """One build: the state that its steps hand on."""
 
-    def __init__(self, folder: Path, scratch: Path, memory: int, progress: Progress) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        scratch: Path,
+        memory: int,
+        progress: Progress,
+        *,
+        any_names: Sequence[str] = (),
+    ) -> None:
+        """any_names: vocabularies whose names may be numbers"""
+        self.any_names = frozenset(map(vocabulary_key, any_names))
         self.folder, self.scratch, self.memory, self.progress = folder, scratch, memory, progress
         self.tally, self.graph = Tally(), Tally()
         self.ids = ConceptIds()
@@ -69,6 +80,7 @@ class Build:
         frame = _frame(table)
         self.graph[part].read += frame.height
         if part == "terms":
+            frame = self._named(frame)
             self.ids.add(frame["concept"], ordinal)
             frame = frame.with_columns(
                 _one_line(frame["term"]),
@@ -93,9 +105,29 @@ class Build:
                 raise MedcoderError("a source gives unknown flags", values=sorted(unknown))
         self.spills[part].write(frame)
 
+    def _named(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The rows whose names are terms: numbers, single letters and the like name nothing."""
+        free = [name for name in frame["source"].unique() if vocabulary_key(name) in self.any_names]
+        wrong = not_terms(frame["term"]) & ~frame["source"].is_in(free)
+        self.graph["terms"].drop("not a term", int(wrong.sum()))
+        return frame.filter(~wrong) if wrong.any() else frame
+
+    def check_names(self) -> None:
+        """Whether there are the vocabularies whose names may be numbers."""
+        there = {vocabulary_key(name): name for name in self.sources.labels}
+        unknown = sorted(self.any_names - set(there))
+        if unknown:
+            raise UsageError(
+                "no term is of this vocabulary",
+                where="--any-names",
+                values=unknown,
+                remedy=f"There are: {', '.join(sorted(there.values()))}",
+            )
+
     def number(self, merge_by: Sequence[str]) -> None:
         """Number the concepts in the order of their ids, after merging."""
         self.progress("numbering concepts", 0, 1)
+        self.check_names()
         self.ids.finish()
         self.merge: Merge = merge_concepts(
             self.ids,

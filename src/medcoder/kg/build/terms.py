@@ -17,11 +17,12 @@ from medcoder.kg.build.spill import Grouped, SortedRuns
 from medcoder.kg.columns import LINE
 from medcoder.kg.keys import SEPARATOR, code_key, hash_strings, make_keys, vocabulary_key
 from medcoder.prefetch import prefetch
-from medcoder.text import fold_series, is_ascii, language_in
+from medcoder.text import fold_series, is_ascii, language_in, not_a_term
 from medcoder.types import CONCEPT_FLAGS, Count
 
 _LANGUAGE_BITS, _ORDINAL_BITS, _RANK_BITS = 10, 4, 22
 _BLANKS = " \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f"  # what str.strip takes away, in ASCII
+_BRIEF, _AMOUNT = 12, 64  # characters of a unit, and of a number with one, at most
 LAST_ORDINAL = (1 << _ORDINAL_BITS) - 1  # sources after it rank together
 
 
@@ -209,6 +210,20 @@ def _language_order(languages: list[str]) -> Array:
     )
     order[ranked] = np.arange(len(languages))
     return order
+
+
+def not_terms(texts: pl.Series) -> pl.Series:
+    """Which of the texts are not terms; only those that may be none are looked at in Python."""
+    length = texts.str.len_chars()
+    maybe = (
+        ~texts.str.contains(r"\p{L}\p{L}")
+        | (length <= _BRIEF)
+        | (texts.str.contains(r"\p{N}") & (length <= _AMOUNT) & ~texts.str.contains(r"\p{L}{12}"))
+    )
+    places = maybe.arg_true()
+    wrong = np.zeros(len(texts), np.bool_)
+    wrong[places.to_numpy()] = [not_a_term(text) is not None for text in texts.gather(places)]
+    return pl.Series(wrong)
 
 
 # The keys that look-ups go by

@@ -1,10 +1,11 @@
 """How concepts are found for strings: a stage is a file here and a line in `STAGES`.
 
 There are two kinds of stages. A stage that is certain gives *hits*: terms that are what the query
-says, which come first. It may also *settle* a query: a settled query is not encoded, and what later
-stages find for it does not count. The other kind *measures*: it gives rows with how near they are,
-and the ranking fuses what the stages measure, the cosine of the meaning and the similarity of the
-letters. Where two stages measure the same, a row counts by the better of their values.
+says, which come first. It may also *settle* a query: a settled query is not encoded, and nothing is
+measured for it; what other certain stages find for it still counts. The other kind *measures*: it
+gives rows with how near they are, and the ranking fuses what the stages measure, the cosine of the
+meaning and the similarity of the letters. Where two stages measure the same, a row counts by the
+better of their values.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 STAGES = Registry(
     "stage",
     {
+        "code": "medcoder.normalize.stages.codes:Codes",
         "exact": "medcoder.normalize.stages.exact:Exact",
         "dense": "medcoder.normalize.stages.dense:Dense",
         "ngram": "medcoder.normalize.stages.letters:Letters",

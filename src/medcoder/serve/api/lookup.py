@@ -72,11 +72,17 @@ class MatchOf(BaseModel):
     stage: StageName
 
 
+Reason = Annotated[
+    str, Field(description="Why nothing can be meant, such as: not a term: a number or a date.")
+]
+
+
 class AnswerOf(BaseModel):
     query: str
     matches: list[MatchOf]
     rejected: list[MatchOf]
     threshold: float
+    reason: Reason = ""
 
 
 class Answers(BaseModel):
@@ -96,6 +102,7 @@ class Found(BaseModel):
     matches: list[TypedMatch]
     accepted: bool
     threshold: float
+    reason: Reason = ""
 
 
 class Embedded(BaseModel):
@@ -142,6 +149,7 @@ async def search(
             ],
             "accepted": bool(answer.matches),
             "threshold": answer.threshold,
+            "reason": answer.reason,
         }
     )
 

@@ -4,6 +4,7 @@ import { get } from "./api.js";
 import { ask } from "./dialog.js";
 import { debounce, h, key } from "./dom.js";
 import { codes, sure, why } from "./marks.js";
+import { sentence } from "./words.js";
 
 const TOP = 8;
 
@@ -26,16 +27,17 @@ export function searchAnother(text) {
       const query = field.value.trim();
       if (!query) return show([]);
       try {
-        show((await get("search", { q: query, top: TOP }, { signal: stop.signal })).matches);
+        const answer = await get("search", { q: query, top: TOP }, { signal: stop.signal });
+        show(answer.matches, answer.reason);
       } catch (error) {
         if (error.name !== "AbortError") said.textContent = error.message;
       }
     }
 
-    function show(found) {
+    function show(found, reason) {
       matches = found;
       at = 0;
-      said.textContent = found.length ? "" : "Nothing is like this.";
+      said.textContent = found.length ? "" : reason ? sentence(reason) : "Nothing is like this.";
       list.replaceChildren(...found.map((match, place) => h("li", {
         role: "option", id: `another-${place}`, onclick: () => close(match), onpointermove: () => move(place),
       }, h("span", { class: "name", dir: "auto" }, match.name), sure(match.confidence),

@@ -8,7 +8,7 @@ import { isOpen } from "./dialog.js";
 import { typing } from "./keys.js";
 import { codes, scores, sure, why } from "./marks.js";
 import { go, replace, write } from "./route.js";
-import { plural } from "./words.js";
+import { plural, sentence } from "./words.js";
 
 const WAIT = 110; // ms after a key
 const TOP = 12;
@@ -68,15 +68,15 @@ export function mount(root, route) {
     }
   }
 
-  function show({ matches, accepted }) {
+  function show({ matches, accepted, reason }) {
     if (!matches.length) {
-      found.replaceChildren(h("div", { class: "empty" }, h("p", {}, "Nothing is like this."),
+      found.replaceChildren(h("div", { class: "empty" }, h("p", {}, reason ? sentence(reason) : "Nothing is like this."),
         h("p", {}, "Other words, or fewer filters, may find more.")));
       say("No concepts");
       return;
     }
     found.replaceChildren(h("div", { class: "results" },
-      accepted === false && h("p", { class: "doubt" }, "None is likely to be meant. The nearest are:"),
+      accepted === false && h("p", { class: "doubt" }, reason ? `${sentence(reason)} ` : "None is likely to be meant. ", "The nearest are:"),
       h("ol", {}, matches.map(result))));
     mark();
     say(plural(matches.length, "concept"));

@@ -2,6 +2,7 @@
 
 // How a concept was found: alone, and before the term that it was found by.
 export const STAGES = {
+  code: ["by its code", "by the code of"],
   exact: ["same words", "same words as"],
   dense: ["near in meaning", "near in meaning to"],
   ngram: ["spelt alike", "spelt like"],
@@ -43,6 +44,11 @@ export function percent(share) {
   if (value >= 99.95) return "> 99.9%";
   if (value < 0.5) return "< 1%";
   return value >= 95 ? `${value.toFixed(1)}%` : `${Math.round(value)}%`;
+}
+
+// A reason of the service as a sentence of its own.
+export function sentence(reason) {
+  return `${reason[0].toUpperCase()}${reason.slice(1)}.`;
 }
 
 export function count(number) {
