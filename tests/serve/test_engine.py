@@ -11,7 +11,7 @@ import pytest
 
 from medcoder import Normalizer
 from medcoder.errors import UnknownName
-from medcoder.serve import engine
+from medcoder.serve import engine, state
 from medcoder.serve.engine import Batcher
 from medcoder.serve.error_replies import Refused
 from medcoder.serve.settings import Settings
@@ -310,8 +310,9 @@ def test_many_callers_of_a_server(many_index, tmp_path, monkeypatch):
     calls, go_on = [], threading.Event()
 
     def counted(self, texts, **options):
-        calls.append(list(texts))
-        assert go_on.wait(30)
+        if texts != [state._TRIED]:  # which is asked before it is ready
+            calls.append(list(texts))
+            assert go_on.wait(30)
         return plain(self, texts, **options)
 
     monkeypatch.setattr(Normalizer, "normalize_many", counted)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medcoder.errors import UsageError
+from medcoder.files import disk_full
 from medcoder.kg import VERSION
 from medcoder.text import FOLD_VERSION, NAMES_VERSION
 from medcoder.unfinished import alone, sweep_folder
@@ -69,11 +70,12 @@ def first_use(path: Path, what: str, make: Callable[[], None]) -> Path:
         LOGGER.warning("waiting for another process that builds the %s in %s", what, path.parent)
 
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with alone(path.with_name(f".{path.name}.first.lock"), waiting=say):
-            sweep_folder(path.parent, _NAMES)  # of whom we waited for
-            if not _exists(path):
-                make()
+        with disk_full(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with alone(path.with_name(f".{path.name}.first.lock"), waiting=say):
+                sweep_folder(path.parent, _NAMES)  # of whom we waited for
+                if not _exists(path):
+                    make()
     except (OSError, UsageError) as error:
         if _exists(path):  # another process was faster, where there are no locks
             return path

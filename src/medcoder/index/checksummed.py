@@ -20,16 +20,24 @@ import numpy as np
 from medcoder.errors import ArtefactError
 
 _LIMITED = Lock()  # faiss has one limit for all that it reads
+_BLOCK = 1 << 20  # bytes that faiss hands over at a time
 _DIGEST = 16  # bytes, after those of faiss, which reads no further than its own
 
 
 def write_checksummed(index: Any, path: Path) -> None:
-    """Write an index, and after it the digest of the file."""
-    faiss.write_index(index, os.fspath(path))
-    with path.open("rb") as file:
-        digest = _digest(file, path.stat().st_size)
-    with path.open("ab") as file:
-        file.write(digest)
+    """Write an index, and after it the digest of the file.
+
+    Through a file of ours: faiss does not tell if there is no room for the end of one of its own.
+    """
+    digest = hashlib.blake2b(digest_size=_DIGEST)
+    with path.open("wb") as file:
+
+        def write(block: bytes) -> None:
+            digest.update(block)
+            file.write(block)
+
+        faiss.write_index(index, faiss.PyCallbackIOWriter(write, _BLOCK))
+        file.write(digest.digest())
 
 
 def read_checksummed(path: Path, kind: bytes) -> Any:

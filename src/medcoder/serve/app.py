@@ -19,10 +19,10 @@ from starlette.types import Scope
 
 from medcoder import __version__
 from medcoder.errors import MedcoderError
+from medcoder.files import no_room as is_full
 from medcoder.normalize import Normalizer
 from medcoder.serve.api import concepts, exports, health, lookup, map_jobs, reference, review
 from medcoder.serve.error_replies import (
-    NO_ROOM,
     Refused,
     failure_place,
     library_reply,
@@ -104,11 +104,16 @@ def _add_errors(app: FastAPI) -> None:
         return library_reply(error).reply()
 
     async def of_http(request: Request, error: Any) -> JSONResponse:
-        if getattr(error.__cause__, "errno", None) in NO_ROOM:  # for a body while it comes
+        if is_full(error.__cause__):  # for a body while it comes
             return no_room().reply()
         message = _MESSAGES.get(error.status_code, "the request cannot be answered")
         headers = dict(error.headers or {})
         return Refused(error.status_code, "http", message, headers=headers).reply()
+
+    async def of_system(request: Request, error: Any) -> JSONResponse:
+        if is_full(error):
+            return no_room().reply()
+        raise error
 
     async def invalid(request: Request, error: Any) -> JSONResponse:
         if not known:
@@ -118,6 +123,7 @@ def _add_errors(app: FastAPI) -> None:
     app.add_exception_handler(Refused, refused)
     app.add_exception_handler(MedcoderError, of_ours)
     app.add_exception_handler(HTTPException, of_http)
+    app.add_exception_handler(OSError, of_system)
     app.add_exception_handler(RequestValidationError, invalid)
 
 

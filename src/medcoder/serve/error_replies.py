@@ -6,7 +6,6 @@ values that the other parts quote may be about a patient.
 
 from __future__ import annotations
 
-import errno
 import sqlite3
 import traceback
 from collections.abc import Mapping, Sequence
@@ -28,7 +27,6 @@ from medcoder.errors import (
 )
 
 RETRY = 1  # seconds, as Retry-After has it
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT)  # what writing may fail with
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 # What pydantic calls a limit that was passed, and where it says which.
 _LIMITS = {

@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from medcoder.errors import InputError, MedcoderError
 from medcoder.files import disk_full, replacing
+from medcoder.files import no_room as is_full
 from medcoder.mapping import map_table
 from medcoder.mapping.lookup import Mapper
 from medcoder.mapping.project import FILE
@@ -27,6 +28,7 @@ from medcoder.serve.error_replies import (
     failure_place,
     input_message,
     library_reply,
+    no_room,
     too_many,
 )
 from medcoder.serve.uploads import Upload
@@ -185,6 +187,8 @@ class Jobs:
         except Exception as error:
             LOGGER.error("a job failed: %s", failure_place(error))
             job.state, job.error = "failed", "the table could not be mapped: see the log"
+            if is_full(error):
+                job.error = no_room().message
         self._end(job)
 
     def _end(self, job: Job) -> None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from fastapi import Request
 
 from medcoder.errors import UsageError
-from medcoder.files import locked
+from medcoder.files import disk_full, locked
 from medcoder.mapping import Project
 from medcoder.mapping.lookup import Mapper
 from medcoder.normalize import Normalizer
@@ -27,6 +27,7 @@ from medcoder.serve.settings import Settings
 from medcoder.serve.uploads import ConceptTables, Uploads
 from medcoder.types import Answer
 
+_TRIED = "fever of unknown origin"
 Vector = npt.NDArray[np.float32]
 
 
@@ -55,14 +56,23 @@ class Serving:
         self.folder, self.settings, self.metrics = folder, settings, Metrics()
         self._given = projects
         self.unlisted: set[str] = set()  # projects that are damaged, which the log has told of
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            with disk_full(folder):
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                (folder / "exports").mkdir(exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise UsageError(
+                "uploads and projects cannot be kept",
+                where=folder,
+                values=error.strerror or error,
+                remedy="Give a folder that you may write to with --folder, or set MEDCODER_HOME",
+            ) from error
         # One service a folder, before anything in it is touched: two would delete what the other
         # is writing, and map its tables twice. Let go of at the end of the process at the latest.
         held = contextlib.ExitStack()
         held.enter_context(locked(folder, busy=_in_use(folder)))
         self.release = weakref.finalize(self, held.close)
         self.exports = folder / "exports"
-        self.exports.mkdir(exist_ok=True, mode=0o700)
         for left in self.exports.iterdir():  # of a process that was killed
             left.unlink()
         self.uploads = Uploads(folder / "uploads", settings)
@@ -102,6 +112,8 @@ class Serving:
         normalizer = self._source() if callable(self._source) else self._source
         engine = self._engine or Engine(normalizer)
         engine.prepare()
+        # All of a look-up: it is not ready if every one fails.
+        engine.call(lambda: normalizer.normalize(_TRIED, top=1))
         self._engine = engine
         self.jobs.resume()
 
