@@ -28,6 +28,9 @@ write_bag(Path(sys.argv[2]), sys.argv[3:])
 """
 _WORDS = ("heart", "attack", "fever", "cold", "pain", "head", "renal", "skin", "rash", "cough")
 
+# Under a limit of file sizes, Python would leave modules of the tree compiled by half.
+_ENV = {"PYTHONDONTWRITEBYTECODE": "1"}
+
 Words = Sequence[object]
 
 
@@ -208,7 +211,7 @@ class Small(Room):
         return 2 * self.used()
 
     def run(self, attack: Attack, words: Callable[[Path], Words], *more: object) -> Result:
-        return attack.medcoder(*words(self.folder), *more, before=self._disk.enter())
+        return attack.medcoder(*words(self.folder), *more, env=_ENV, before=self._disk.enter())
 
 
 class Limit(Room):
@@ -242,7 +245,7 @@ class Limit(Room):
             if size is not None:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
-        return attack.medcoder(*words(self.folder), *more, before=limit)
+        return attack.medcoder(*words(self.folder), *more, env=_ENV, before=limit)
 
 
 def _make_inputs(attack: Attack, given: Path) -> None:
