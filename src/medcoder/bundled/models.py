@@ -7,12 +7,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from medcoder.artefact import META, fingerprint
+from medcoder.artefact import META, fingerprint, verify
 from medcoder.errors import ArtefactError
+from medcoder.manifest import checksums
 
 MODEL = "medcoder-all"  # that is used where no other is named
 MODELS = Path(__file__).parent.parent / "models"
 _ALIASES = {"medcoder-en": "medcoder-all"}  # the same model under both names
+# Digests of what the list of files in a model's folder does not have: the list itself, and the
+# files beside the folder. By the fingerprint of the model.
+_RELEASED = {
+    "147dc2405392408d195f3c84a198fa86": {
+        f"medcoder-all/{META}": "08bca81a433e3a110bd16b7c15227bc9",
+        "medcoder-all.open.vectors.safetensors": "dc9de7822d8afe6dce1736786e505c49",
+        "medcoder-all.open.calibration.json": "ab1a31b77c53100a6ee8c5012595744e",
+    },
+}
 
 
 def bundled_models() -> dict[str, Path]:
@@ -43,3 +53,21 @@ def bundled_calibration(encoder: str) -> Path | None:
         if file.exists() and fingerprint(folder, kind="encoder") == encoder:
             return file
     return None
+
+
+def check_bundled(folder: Path) -> None:
+    """Whether the bundled model and what lies beside it are what was released."""
+    try:
+        verify(folder, kind="encoder")
+        released = _RELEASED.get(fingerprint(folder, kind="encoder"), {})
+        for name, digest in released.items():
+            if checksums(folder.parent / name).blake2b != digest:
+                raise ArtefactError("it was changed or damaged", where=folder.parent / name)
+    except (OSError, ArtefactError) as error:
+        part = isinstance(error, ArtefactError)
+        raise ArtefactError(
+            "the model that comes with medcoder is damaged",
+            where=error.where if part else folder,  # type: ignore[union-attr]
+            values=error.what if part else error,  # type: ignore[union-attr]
+            remedy="Install medcoder again",
+        ) from error

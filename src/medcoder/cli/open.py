@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from medcoder.artefact import verify
 from medcoder.bundled.graph import bundled_kg
 from medcoder.cli.command import progress_bar
 from medcoder.cli.options import user_path
 from medcoder.errors import ArtefactError, UsageError
-from medcoder.kg import KG, KIND
+from medcoder.kg import KG
 
 if TYPE_CHECKING:
     from medcoder.encode.onnx import OnnxEncoder
@@ -30,7 +29,7 @@ _SIGNS_OF_DAMAGE = (
 @contextlib.contextmanager
 def open_graph(path: Path | None) -> Iterator[KG]:
     """The graph; without a path, the bundled one."""
-    with _checked(graph_path(path), KIND, KG.open) as graph:
+    with _checked(graph_path(path), KG.open) as graph:
         yield graph
 
 
@@ -39,10 +38,9 @@ def open_index(path: Path | None) -> Iterator[Normalizer]:
     """The normaliser of an index; without a path, of the bundled one."""
     from medcoder.bundled.graph import bundled_terms
     from medcoder.normalize import Normalizer
-    from medcoder.normalize.build import KIND as INDEX
 
     folder, terms = index_path(path), bundled_terms() if path is None else None
-    with _checked(folder, INDEX, lambda path: Normalizer.load(path, terms=terms)) as normalizer:
+    with _checked(folder, lambda path: Normalizer.load(path, terms=terms)) as normalizer:
         yield normalizer
 
 
@@ -105,7 +103,7 @@ def exported_encoder(model: str | None) -> OnnxEncoder:
 
 
 @contextlib.contextmanager
-def _checked(path: Path, kind: str, open_it: Callable[[Path], T]) -> Iterator[T]:
+def _checked(path: Path, open_it: Callable[[Path], T]) -> Iterator[T]:
     opened = None
     try:
         opened = open_it(path)
@@ -116,7 +114,9 @@ def _checked(path: Path, kind: str, open_it: Callable[[Path], T]) -> Iterator[T]
         reason = f"{error.filename} cannot be read: {error.strerror}"
         raise ArtefactError(f"{reason}. Check that you may read it") from error
     except _SIGNS_OF_DAMAGE as error:
-        verify(path, kind=kind)
+        from medcoder.cli.check import examine
+
+        examine(path)
         if opened is not None:
             raise
         raise ArtefactError(f"{path} cannot be opened: {error}. Copy or build it again") from error

@@ -21,7 +21,8 @@ from tokenizers import Tokenizer
 
 from medcoder.artefact import open_artefact
 from medcoder.encode import load_onnxruntime
-from medcoder.encode.weights import load_weights
+from medcoder.encode.onnx_graph import check_onnx
+from medcoder.encode.weights import Arrays, load_weights
 from medcoder.errors import ArtefactError, UsageError
 
 ort = load_onnxruntime()
@@ -33,6 +34,8 @@ INPUT = "tokens"
 TOLERANCE = 5e-5  # between a string alone and in a batch
 _TOKENS = 384  # tokens encoded at a time: what a layer makes of them stays in the cache
 _CHUNK = 1 << 14  # texts tokenised at a time
+_PLAUSIBLE = 1 << 24  # beyond widths, lengths and numbers of tokens of any model
+_LONGEST = 1 << 16  # tokens of a text
 
 
 class OnnxEncoder:
@@ -51,10 +54,13 @@ class OnnxEncoder:
         self.path = folder
         try:
             self.fingerprint: str = meta["fingerprint"]
-            self.width = int(meta["width"])
-            self._length = int(meta["max_length"])
-            self._pad: int | None = meta["pad"]  # of legacy pooling: fills up to the full length
+            self.width = _plausible(meta["width"])
+            self._length = _plausible(meta["max_length"])
+            pad = meta["pad"]  # of legacy pooling: fills up to the full length
+            self._pad: int | None = None if pad is None else _plausible(pad, least=0)
             self._tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
+            if self._tokenizer.padding is not None:  # to a length that would fill the memory
+                raise ValueError("its tokenizer pads texts")
             self._session = _session(folder)
         except ArtefactError:
             raise
@@ -70,7 +76,8 @@ class OnnxEncoder:
     def load(cls, path: str | Path, *, threads: int | None = None) -> OnnxEncoder:
         """Open a directory that `medcoder export` made; `threads` defaults to the cores."""
         folder = Path(path)
-        return cls(folder, open_artefact(folder, kind=KIND, version=VERSION), threads=threads)
+        meta = open_artefact(folder, kind=KIND, version=VERSION, needs=(GRAPH, TOKENIZER))
+        return cls(folder, meta, threads=threads)
 
     def __repr__(self) -> str:
         return f"OnnxEncoder({str(self.path)!r}: width {self.width})"
@@ -107,10 +114,12 @@ class OnnxEncoder:
         longest_first = sorted(positions, key=len, reverse=True)
 
         def run(batch: list[tuple[int, ...]]) -> None:
-            made = self._session.run(None, {INPUT: np.array(batch, np.int64)})[0]
+            made = self._run(np.array(batch, np.int64))
             for ids, vector in zip(batch, made, strict=True):
                 vectors[positions[ids]] = vector
 
+        if longest_first and len(longest_first[0]) > _LONGEST:
+            raise _unfit(self.path, f"{len(longest_first[0]):,} tokens for one text")
         batches = _batches(longest_first)
         threads = min(self._threads, len(batches))
         if threads < 2:  # starting a thread takes some of the time of a string
@@ -121,17 +130,45 @@ class OnnxEncoder:
                 for _ in pool.map(run, batches):
                     pass
 
+    def _run(self, tokens: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        """The vectors (n, d) of texts of equal length (n, t), whatever the graph makes of them."""
+        try:
+            made: npt.NDArray[np.float32] = self._session.run(None, {INPUT: tokens})[0]
+        except Exception as error:  # the runtime has an error class for each of its reasons
+            raise _unfit(self.path, repr(error)[:300]) from error
+        if np.shape(made) != (len(tokens), self.width) or not np.isfinite(made).all():
+            raise _unfit(self.path, f"vectors of shape {np.shape(made)}, or not finite")
+        return made
+
+
+def _unfit(folder: Path, values: str) -> ArtefactError:
+    return ArtefactError(
+        "the model does not make vectors of texts",
+        where=folder,
+        values=values,
+        remedy="Copy or export it again",
+    )
+
+
+def _plausible(number: Any, *, least: int = 1) -> int:
+    """A width, a length or a token that a model may have."""
+    if type(number) is not int or not least <= number <= _PLAUSIBLE:
+        raise ValueError(f"{number!r:.50} is no number that a model may have")
+    return number
+
 
 def _session(folder: Path) -> Any:
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
+    weights: Arrays = {}
     if (folder / WEIGHTS).exists():
         weights = load_weights(folder / WEIGHTS)
         values = [ort.OrtValue.ortvalue_from_numpy(array) for array in weights.values()]
         options.add_external_initializers(list(weights), values)
     graph = (folder / GRAPH).read_bytes()
+    check_onnx(folder / GRAPH, graph, weights)
     return ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
 

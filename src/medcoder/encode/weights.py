@@ -45,6 +45,8 @@ def save_weights(weights: Mapping[str, npt.NDArray[Any]], file: Path, precision:
 def load_weights(file: Path) -> Arrays:
     """The arrays by name, in float32."""
     try:
+        if not file.is_file():  # a pipe would be waited for
+            raise ValueError("it is not a file")
         stored = load_file(file)
         whole = [name for name, array in stored.items() if array.dtype == np.int8]
         restored = {name: dequantise(stored.pop(name), stored.pop(name + _SCALE)) for name in whole}

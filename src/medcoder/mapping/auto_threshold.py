@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from medcoder.mapping.project import Project
+from medcoder.mapping.project import Project, stored
 from medcoder.mapping.project.schema import guarded
 
 _TIMES = 5
@@ -37,6 +37,9 @@ def auto_threshold(project: Project, precision: float) -> dict[str, Any]:
     expected: tuple[float | None, ...] = (None,) * 3
     with guarded(project.path):
         for confidence, *some in project.base.execute(_QUERY, [floor(precision)]):
+            if not stored.is_share(confidence):
+                raise stored.Strange("confidence", "strings", confidence)
+            stored.wholes((*some,), "terms rows count", "terms")
             sums = [total + confidence * weight for total, weight in zip(sums, some, strict=True)]
             weights = [total + weight for total, weight in zip(weights, some, strict=True)]
             means = [

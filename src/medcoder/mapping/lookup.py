@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from medcoder.artefact import read_meta
 from medcoder.errors import UnknownName
 from medcoder.kg.masks import concepts_of_types, concepts_of_vocabularies, terms_in_languages
-from medcoder.mapping.project import Project
+from medcoder.mapping.project import Project, stored
 from medcoder.mapping.project.records import Role
 from medcoder.mapping.project.schema import guarded
 from medcoder.types import Answer, Code, Match, Progress
@@ -163,12 +163,18 @@ def _waiting(project: Project, run: int) -> list[_String]:
         JOIN scopes c ON c.id = s.scope WHERE s.mapped < ?
         ORDER BY s.mapped, s.scope, s.id LIMIT ?"""
     with guarded(project.path):
-        return [_String(*row) for row in project.base.execute(query, [run, _BATCH])]
+        strings = [_String(*row) for row in project.base.execute(query, [run, _BATCH])]
+        for string in strings:
+            stored.wholes((string.id, string.scope), "id scope", string.id)
+            stored.texts((string.text, string.hint), "text hint", string.id)
+        for value in {string.value for string in strings}:
+            stored.scope(value)
+    return strings
 
 
 def _answers(strings: Sequence[_String], mapper: Mapper, top: int) -> list[tuple[_String, Answer]]:
     """The answers for strings of the same scope."""
-    only: dict[str, list[str]] = json.loads(strings[0].value)
+    only: dict[str, list[str]] = stored.scope(strings[0].value)
 
     def ask(texts: Sequence[str], top: int) -> list[Answer]:
         return list(

@@ -7,7 +7,6 @@ project with the report; what people decide later makes them old.
 from __future__ import annotations
 
 import contextlib
-import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,8 @@ import pyarrow as pa
 from medcoder.errors import InputError
 from medcoder.files import replacing
 from medcoder.mapping.columns import Column, Value, result_columns, unique_names, values
-from medcoder.mapping.project import Project, decisions, queries
+from medcoder.mapping.project import Project, decisions, queries, stored
+from medcoder.mapping.project.records import unknown
 from medcoder.mapping.project.rows import Recent
 from medcoder.mapping.project.schema import guarded
 from medcoder.mapping.report import write_report
@@ -59,7 +59,7 @@ class ProjectTable:
         with self._project.snapshot() as base:
             query = "SELECT fields FROM rows WHERE number > ? ORDER BY number"
             for (fields,) in base.execute(query, [skip]):
-                yield Row(tuple(json.loads(fields)))
+                yield Row(stored.fields(fields, "rows"))
 
     def cells(self) -> Iterator[tuple[Any, ...]]:
         """The header and the rows, for a workbook."""
@@ -169,6 +169,8 @@ def is_old(project: Project) -> bool:
 
 def results_path(folder: Path, format: str) -> Path:
     """The file of the results of an input in this format."""
+    if format not in stored.INPUTS:  # it becomes part of a path
+        raise unknown("format of an input", format, stored.INPUTS)
     return folder / f"{_NAME}.{'parquet' if format == 'frame' else format}"
 
 
@@ -208,8 +210,9 @@ def _stream(project: Project, added: Sequence[Column]) -> Iterator[tuple[tuple[s
             fresh = dict(_cells_of_terms(base, new, added))
             for term, fields in batch:
                 cells = fresh.get(term) or known.recall(term)
-                assert cells is not None
-                yield tuple(json.loads(fields)), cells
+                if cells is None:
+                    raise stored.Strange("term", term, None)
+                yield stored.fields(fields, term), cells
             for term, cells in fresh.items():
                 known.keep(term, cells)
 

@@ -20,7 +20,13 @@ import numpy as np
 
 from medcoder.artefact import META, check_free, create, fingerprint, open_artefact, read_meta
 from medcoder.bundled.graph import bundled_kg, first_use, home
-from medcoder.bundled.models import MODEL, bundled_calibration, bundled_model, bundled_vectors
+from medcoder.bundled.models import (
+    MODEL,
+    bundled_calibration,
+    bundled_model,
+    bundled_vectors,
+    check_bundled,
+)
 from medcoder.encode.onnx import OnnxEncoder
 from medcoder.errors import ArtefactError, UsageError
 from medcoder.files import write_json
@@ -182,6 +188,7 @@ def _bundled_key(folder: Path) -> str:
 
 def _build_bundled(path: Path, graph: Path, folder: Path, progress: Progress | None) -> None:
     seed = bundled_vectors()
+    check_bundled(folder)
     kg, encoder = KG.open(graph), OnnxEncoder.load(folder)
     known = [open_seed(seed)] if seed.exists() else []
     # Not to be gone on with: a folder that others may share is no place for names known to all.

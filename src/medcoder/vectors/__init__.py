@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from medcoder.arrays import check_bounds, open_array, open_rows
+from medcoder.arrays import check_ascending, check_bounds, check_inside, open_array, open_rows
 from medcoder.artefact import META, open_artefact
 from medcoder.errors import ArtefactError
 from medcoder.kg import KG
@@ -23,6 +23,7 @@ FILES = (
     f"{ROW_FIRST}.int64",
 )  # fmt: skip
 _WIDEST = 1 << 16  # numbers of a vector
+_CHECKED = 1 << 14  # rows at a time
 
 
 class Vectors:
@@ -82,6 +83,15 @@ class Vectors:
 
     def __repr__(self) -> str:
         return f"Vectors({str(self.path)!r}: {len(self):,} rows of {self.width})"
+
+    def check(self) -> None:
+        """Read all of it; an ArtefactError says which file is not as it should be."""
+        check_ascending(self.path / f"{ROW_FIRST}.int64", self._first)
+        check_inside(self.path / f"{ROW_TERMS}.int32", self._terms, len(self.term_row))
+        check_inside(self.path / f"{TERM_ROW}.int32", self.term_row, len(self), least=NO_ROW)
+        for start in range(0, len(self), _CHECKED):
+            if not np.isfinite(self.rows[start : start + _CHECKED]).all():
+                raise _wrong(self.path / f"{ROWS}.float16", "not all of its numbers are finite")
 
     def take(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """Some rows in float32."""

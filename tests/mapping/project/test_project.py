@@ -103,10 +103,12 @@ def test_filters_by_status(project):
 
 
 def test_a_decision_counts_for_all_rows_of_its_term(project):
-    made = project.decide(5, "C2", who=" ann ", equivalence="broader", note="n", when="2026-01-02Z")
+    made = project.decide(
+        5, "C2", who=" ann ", equivalence="broader", note="n", when="2026-01-02T00:00:00Z"
+    )
     assert made == Decision(
         concept="C2", name="Fever", codes=(Code("MSH", "D2"), Code("ICD10CM", "I2")),
-        equivalence="broader", who="ann", when="2026-01-02Z", note="n", version=1,
+        equivalence="broader", who="ann", when="2026-01-02T00:00:00Z", note="n", version=1,
     )  # fmt: skip
     found = list(project.mappings())
     assert [one.decision for one in found] == [made, None, None, None, made, None, None]

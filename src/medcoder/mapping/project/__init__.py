@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from medcoder.errors import ArtefactError, NotFound, UsageError
 from medcoder.files import disk_full
-from medcoder.mapping.project import decisions, queries
+from medcoder.mapping.project import decisions, queries, stored
 from medcoder.mapping.project.records import (
     STATUSES,
     Decision,
@@ -105,8 +105,8 @@ class Project:
     def meta(self) -> dict[str, Any]:
         """What it was made of and how; the keys are listed in `records`."""
         with guarded(self.path):
-            entries = self.base.execute("SELECT key, value FROM meta").fetchall()
-        return {key: json.loads(value) for key, value in entries if key != "header"}
+            entries = self.base.execute("SELECT key, value FROM meta WHERE key != 'header'")
+            return stored.meta(dict(entries.fetchall()))
 
     def put(self, **values: Any) -> None:
         """Set entries of the meta data."""
@@ -120,8 +120,8 @@ class Project:
     def header(self) -> tuple[str, ...]:
         """Columns of the input."""
         with guarded(self.path):
-            row = self.base.execute("SELECT value FROM meta WHERE key = 'header'").fetchone()
-        return tuple(json.loads(row[0])) if row else ()
+            entries = self.base.execute("SELECT key, value FROM meta WHERE key = 'header'")
+            return tuple(stored.meta(dict(entries.fetchall())).get("header", ()))
 
     def mappings(self, status: Status | None = None) -> Iterator[TermMapping]:
         """Every row in the order of the input, read in batches, as they were at the start."""
@@ -147,7 +147,7 @@ class Project:
                 "SELECT first FROM terms WHERE text = ? AND code = ifnull(?, code) ORDER BY first",
                 [decisions.as_text(text), code],
             ).fetchall()
-        return [first for (first,) in rows]
+            return [stored.whole(first, "first", text) for (first,) in rows]
 
     def counts(self) -> dict[Status, dict[str, int]]:
         """For each status the number of terms, of rows and the sum of their counts."""
@@ -155,6 +155,9 @@ class Project:
             FROM terms t JOIN strings s ON s.id = t.string GROUP BY status"""
         with guarded(self.path):
             counted = {row[0]: row[1:] for row in self.base.execute(query)}
+            for status, sums in counted.items():
+                stored.one_of(status, STATUSES, "status", "terms")
+                stored.wholes(sums, "id rows count", status)
         return {
             status: dict(
                 zip(("terms", "rows", "count"), counted.get(status, (0, 0, 0)), strict=True)
@@ -281,7 +284,7 @@ class Project:
                         where=self.path,
                         values=f"row {where:,} of {len(self):,}",
                     )
-                return int(term[0])
+                return stored.whole(term[0], "term", where)
             rows = self.find(where)
             if not rows:
                 raise NotFound("no row has this text", where=self.path, values=repr(where))

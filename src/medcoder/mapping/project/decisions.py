@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from medcoder.errors import NotFound, StaleDecision, UsageError
-from medcoder.mapping.project import queries
+from medcoder.mapping.project import queries, stored
 from medcoder.mapping.project.records import EQUIVALENCES, Decision, Equivalence, Event, unknown
 from medcoder.text import clean
 from medcoder.types import Code
@@ -65,6 +65,8 @@ def choice(
         )
     if not who.strip():
         raise UsageError("who decides?", remedy="Give a name")
+    if when is not None and not stored.is_time(when):
+        raise UsageError("it is not a time", values=repr(when), remedy="Give an ISO time, in UTC")
     return Choice(concept, name, tuple(codes), equivalence, who.strip(), note, when or now())
 
 
@@ -90,7 +92,11 @@ def undo(base: sqlite3.Connection, term: int, who: str, note: str, expected: int
         "SELECT before, flag_before FROM events WHERE id = ?", [state.decision]
     ).fetchone()
     refreshed = base.execute("SELECT value FROM meta WHERE key = 'refreshed'").fetchone()
-    if before is not None and refreshed and state.decision <= int(refreshed[0]):
+    if (
+        before is not None
+        and refreshed
+        and state.decision <= stored.parsed(refreshed[0], int, "value", "refreshed")
+    ):
         flag = UNCHECKED
     empty = Choice(None, "", (), "no match", who, note, now())
     number = _add(base, term, "undo", empty, state, flag=flag)
@@ -139,7 +145,10 @@ def newest_event(base: sqlite3.Connection) -> int:
 
 def _state(base: sqlite3.Connection, term: int) -> _State:
     row = base.execute("SELECT version, decision, flag FROM terms WHERE id = ?", [term])
-    return _State(*row.fetchone())
+    state = _State(*row.fetchone())
+    stored.wholes((state.version, state.decision or 0), "version decision", term)
+    stored.texts((state.flag,), "flag", term)
+    return state
 
 
 def _completed(base: sqlite3.Connection, term: int, made: Choice) -> Choice:
@@ -153,8 +162,9 @@ def _completed(base: sqlite3.Connection, term: int, made: Choice) -> Choice:
     ).fetchone()
     if candidate is None:
         return made
+    stored.texts((candidate[0],), "name", term)
     return made._replace(
-        name=made.name or candidate[0], codes=made.codes or queries.codes(candidate[1])
+        name=made.name or candidate[0], codes=made.codes or stored.codes(candidate[1], term)
     )
 
 

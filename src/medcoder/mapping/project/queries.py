@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
+from medcoder.mapping.project import stored
 from medcoder.mapping.project.records import (
+    EQUIVALENCES,
+    STATUSES,
     Decision,
     Equivalence,
     Event,
     SourceRow,
     TermMapping,
 )
-from medcoder.types import Code, Match
+from medcoder.types import Match
 
+_ACTIONS = ("decide", "undo", "flag")
 _BATCH = 1000  # rows that are held at a time
 VARIABLES = 500  # of a statement
 
@@ -60,6 +63,11 @@ def events(base: sqlite3.Connection, where: str, values: Sequence[Any]) -> Itera
     """History, oldest first."""
     for row in base.execute(f"{_EVENTS} {where} ORDER BY v.id", values):
         number, action, first, text, code, flag, who, at, note, version = row[:10]
+        stored.wholes((number, first, version), "id first version", number)
+        stored.texts((text, code, flag, who, note), "text code flag who note", number)
+        stored.one_of(action, _ACTIONS, "action", number)
+        if not stored.is_time(at):
+            raise stored.Strange("at", number, at)
         yield Event(
             id=number, action=action, row=first, text=text, code=code,
             decision=decision(row[10:], version), flag=flag, who=who, when=at, note=note,
@@ -69,26 +77,36 @@ def events(base: sqlite3.Connection, where: str, values: Sequence[Any]) -> Itera
 
 def decision(row: Sequence[Any], version: int) -> Decision | None:
     """From the columns of `_DECISION`, which are empty where nothing is decided."""
-    number, concept, name, stored, equivalence, who, at, note = row
+    number, concept, name, codes, equivalence, who, at, note = row
     if number is None:
         return None
+    stored.texts((name, who, note), "name who note", number)
+    stored.one_of(equivalence, EQUIVALENCES, "equivalence", number)
+    if (concept is None) != (equivalence == "no match") or not isinstance(concept, str | None):
+        raise stored.Strange("concept", number, concept)
+    if not stored.is_time(at):
+        raise stored.Strange("at", number, at)
     return Decision(
-        concept=concept, name=name, codes=codes(stored), equivalence=cast(Equivalence, equivalence),
-        who=who, when=at, note=note, version=version,
+        concept=concept, name=name, codes=stored.codes(codes, number),
+        equivalence=cast(Equivalence, equivalence), who=who, when=at, note=note, version=version,
     )  # fmt: skip
-
-
-def codes(stored: str) -> tuple[Code, ...]:
-    return tuple(Code(*pair) for pair in json.loads(stored))
 
 
 def _mapping(row: Sequence[Any], candidates: dict[int, tuple[Match, ...]]) -> TermMapping:
     number, count, fields, _, text, code, language, context, string, version, flag, status = row[
         :12
     ]
+    stored.wholes((number, count, version), "number count version", number)
+    stored.texts((text, code, language, flag), "text code language flag", number)
+    stored.one_of(status, STATUSES, "status", number)
+    named = stored.parsed(context, dict, "context", number)
+    if not all(isinstance(value, str) for value in named.values()):
+        raise stored.Strange("context", number, context)
+    if status == "auto" and string not in candidates:
+        raise stored.Strange("candidates", number, None)
     source = SourceRow(
         number=number, text=text, code=code, count=count, language=language,
-        context=json.loads(context), fields=tuple(json.loads(fields)),
+        context=named, fields=stored.fields(fields, number),
     )  # fmt: skip
     return TermMapping(
         row=source, status=status, candidates=candidates.get(string, ()),
@@ -104,13 +122,19 @@ def _candidates(base: sqlite3.Connection, strings: set[int]) -> dict[int, tuple[
         marks = ",".join("?" * len(some))
         query = f"{_CANDIDATES} WHERE string IN ({marks}) ORDER BY string, rank"
         for string, *row in base.execute(query, some):
-            matches.setdefault(string, []).append(_candidate(row))
+            matches.setdefault(string, []).append(_candidate(string, row))
     return {string: tuple(some) for string, some in matches.items()}
 
 
-def _candidate(row: Sequence[Any]) -> Match:
-    concept, name, stored, term, cosine, score, confidence, stage = row
+def _candidate(string: int, row: Sequence[Any]) -> Match:
+    concept, name, codes, term, cosine, score, confidence, stage = row
+    stored.texts((concept, name, term), "concept name term", string)
+    stored.word(stage, "stage", string)
+    if not stored.is_share(confidence):
+        raise stored.Strange("confidence", string, confidence)
+    if not (stored.is_number(score) and (cosine is None or stored.is_number(cosine))):
+        raise stored.Strange("score", string, (score, cosine))
     return Match(
-        concept=concept, name=name, codes=codes(stored), term=term,
+        concept=concept, name=name, codes=stored.codes(codes, string), term=term,
         cosine=cosine, score=score, confidence=confidence, stage=stage,
     )  # fmt: skip

@@ -14,6 +14,13 @@ from pathlib import Path
 from medcoder.errors import ArtefactError, DiskFull, MedcoderError, NotFound
 from medcoder.files import disk_full, locked, no_room, sync
 from medcoder.mapping.project.migrations import migrate, present_format
+from medcoder.mapping.project.stored import (
+    Strange,
+    check_beside,
+    check_schema,
+    distrust,
+    strange,
+)
 from medcoder.unfinished import sweep, unfinished
 
 APPLICATION = 0x6D65646D  # "medm", in the header of the file
@@ -148,6 +155,7 @@ def connect(file: Path, *, make: bool = False, wait: float = WAIT) -> Connection
     """
     if not make and not file.is_file():
         raise _missing(file)
+    check_beside(file)
     with guarded(file, made=not make):
         if make:
             sweep(file)
@@ -177,9 +185,11 @@ def _opened(file: Path, how: str, *, wait: float, make: bool = False) -> Connect
     )
     try:
         base.execute("PRAGMA foreign_keys = OFF")
+        distrust(base)
         if make:
             _make(base)
         _check(base, file)
+        check_schema(base, file, TABLES)
         migrate(base, file)
         base.execute("PRAGMA synchronous = FULL")  # what was acknowledged outlives power cuts
     except BaseException:
@@ -242,6 +252,8 @@ def guarded(file: Path, *, made: bool = True) -> Iterator[None]:
     """Errors of SQLite as ours; that the file is missing goes first, if it had been made."""
     try:
         yield
+    except Strange as error:
+        raise strange(error, file) from error
     except sqlite3.Error as error:
         if made and not file.is_file():
             raise _missing(file) from error
