@@ -73,7 +73,7 @@ class KG:
         self.first_type = open_array(path, "concept.types", "int64")  # (n + 1,)
         self.type_numbers = open_array(path, "type", "uint16")
         self.first_xref = open_array(path, "concept.xrefs", "int64")  # (n + 1,)
-        self.xref_codes = Strings(path, "xref.code")
+        self._xref_codes = Strings(path, "xref.code")
         self.xref_info = open_rows(path, "xref.info", "uint16", 2)
 
         bits = concept_bits(len(self))
@@ -91,7 +91,7 @@ class KG:
         return cls(Path(path), meta)
 
     @property
-    def look_ups(self) -> tuple[Keys, Keys, Keys]:
+    def _look_ups(self) -> tuple[Keys, Keys, Keys]:
         """Of ids, terms and codes."""
         return self._id_keys, self._text_keys, self._code_keys
 
@@ -297,7 +297,7 @@ class KG:
         types = len(self.type_numbers)
         check_bounds(path / "concept.types.int64", self.first_type, count=size, end=types)
         check_bounds(path / "concept.xrefs.int64", self.first_xref, count=size, end=xrefs)
-        codes = self.xref_codes
+        codes = self._xref_codes
         check_bounds(path / "xref.code.offsets.int64", codes.offsets, count=xrefs,
                      end=len(codes.data))  # fmt: skip
         check_bounds(path / "concept.in.int64", self.edges.first_in, count=size, end=edges)
@@ -320,7 +320,7 @@ class KG:
         return [
             Code(self._vocabulary_names[vocabulary], code)
             for (vocabulary, xref_kind), code in zip(
-                info, self.xref_codes.range(start, stop), strict=True
+                info, self._xref_codes.range(start, stop), strict=True
             )
             if self.kinds[xref_kind] == kind
         ]

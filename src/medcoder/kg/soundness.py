@@ -21,7 +21,7 @@ def check_graph(kg: KG) -> None:
     check_ascending(path / "concept.types.int64", kg.first_type)
     check_ascending(path / "concept.xrefs.int64", kg.first_xref)
     check_ascending(path / "concept.in.int64", edges.first_in)
-    check_ascending(path / "xref.code.offsets.int64", kg.xref_codes.offsets)
+    check_ascending(path / "xref.code.offsets.int64", kg._xref_codes.offsets)
     named = (kg.languages, kg.vocabularies, kg.kinds)
     for column, names in zip(range(INFO), named, strict=True):
         check_inside(path / "term.info.uint16", terms.info[:, column], len(names))
@@ -30,7 +30,7 @@ def check_graph(kg: KG) -> None:
     check_inside(path / "type.uint16", kg.type_numbers, len(kg.types))
     check_inside(path / "edge.in.uint32", edges.into, len(edges))
     _check_edges(kg)
-    for keys, name in zip(kg.look_ups, ("id", "text", "code"), strict=True):
+    for keys, name in zip(kg._look_ups, ("id", "text", "code"), strict=True):
         check_ascending(path / f"find.{name}.uint64", keys.keys)
         for start in range(0, len(keys.keys), _BLOCK):
             numbers = keys.numbers(keys.keys[start : start + _BLOCK])
