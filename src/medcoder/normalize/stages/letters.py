@@ -252,6 +252,7 @@ class Grams:
             return _Read(np.empty(0, np.int64), np.empty(0), unread)
         first, last = self._first[chosen].tolist(), self._first[chosen + 1].tolist()
         rows = np.concatenate([self._lists[a:b] for a, b in zip(first, last, strict=True)])
+        check_inside(self._folder / f"{_ROWS}.uint32", rows, len(self))  # room is made for the last
         weights = np.repeat(self._weights[chosen], self._counts[chosen])
         if allowed is not None:
             keep = allowed[rows]
