@@ -50,6 +50,11 @@ def run(attack: Attack) -> Tally:
     with sync_playwright() as started:
         browser = started.chromium.launch(executable_path=chromium, args=list(_FLAGS))
         try:
+            control = Tally()  # a page that shows text as it is: what runs there must be seen
+            for kind in ("script", "handler", "svg"):
+                page = f"data:text/html,{quote(PAYLOADS[kind])}"
+                _visit(control, browser, kind, page, lambda page: page.wait_for_timeout(300))
+            assert len(control.failures) == control.trials, control.failures
             for where, address, steps in place.visits():
                 _visit(attack.tally, browser, where, address, steps)
         finally:
