@@ -34,6 +34,8 @@ def stopped(result: Result, kill: Kill) -> str | None:
         return wrong or None
     if result.rc == 2 and "it exists" in result.err:  # an earlier kill came after the work was done
         return None
+    if result.rc == 0 and result.err.startswith("Exception ignored in"):
+        return None  # a compiled library was being loaded, and kept the interrupt to itself
     if "Traceback (most" in result.err or result.rc not in _STOPPED:
         last = result.err.strip().splitlines()[-1:]
         return f"{kill}: exit code {result.rc}, a traceback or other words: {last}"
