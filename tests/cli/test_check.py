@@ -156,3 +156,22 @@ def test_a_calibration_of_no_numbers(copied, change):
     reseal(folder)
     with pytest.raises(ArtefactError, match=r"calibration\.json: it cannot be read"):
         examine(folder)
+
+
+def test_vectors_that_are_given_are_checked_before_they_are_followed(copied, whole, tmp_path):
+    folder = copied("vectors")
+    numbers("term.row.int32", "int32", put(0, 10**9))(folder)
+    given = ("--kg", whole / "graph", "--model", whole / "model", "--vectors", folder)
+    result = medcoder("index", "build", *given, "--out", tmp_path / "out")
+    assert (result.exit_code, "term.row.int32: it is not as it should be" in result.stderr) == (
+        4,
+        1,
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_letters_that_lead_nowhere_take_no_memory(copied):
+    folder = copied("exact")
+    numbers("grams/gram.rows.uint32", "uint32", put(slice(None), 2**32 - 1))(folder)
+    result = medcoder("normalize", "feverr", "--index", folder)
+    assert (result.exit_code, "gram.rows.uint32: it is not as" in result.stderr) == (4, 1)

@@ -97,13 +97,14 @@ def build(
                 vectors = embed(kg, encoder, folder, known=known, overwrite=True, progress=progress)
         elif (
             vectors.encoder != encoder.fingerprint
-            or vectors.meta["parents"]["kg"] != kg.fingerprint
+            or vectors.meta["parents"].get("kg") != kg.fingerprint
         ):
             raise ArtefactError(
                 "the vectors are not of this graph and this encoder",
                 where=vectors.path,
                 remedy="Embed it anew",
             )
+        vectors.check()  # all of them are read from here on
         parents = {
             "kg": kg.fingerprint,
             "encoder": encoder.fingerprint,
