@@ -345,7 +345,7 @@ def test_leftovers_that_nobody_holds_are_swept(tmp_path):
     assert set(names(tmp_path)) == kept | {"it"}
 
 
-@pytest.mark.parametrize("number", [1, 4194304, os.getpid()])
+@pytest.mark.parametrize("number", [1, 4194304, os.getpid()], ids=["first", "last", "own"])
 def test_leftovers_named_by_process_are_swept_when_a_day_old(tmp_path, number):
     """Earlier versions held no lock: whether such a process lives, another container knows."""
     left = leave(tmp_path, "it", number, "partial", since=time.time())
@@ -400,7 +400,9 @@ def killed_between_renames(tmp_path, token):
     leave(tmp_path, "it", token, "partial", "new")
 
 
-@pytest.mark.parametrize("name", [token(), "0" * 8 + token()[8:], "77"])
+@pytest.mark.parametrize(
+    "name", [token(), "0" * 8 + token()[8:], "77"], ids=["here", "elsewhere", "process"]
+)
 def test_what_a_killed_build_had_moved_away_is_put_back(tmp_path, name):
     killed_between_renames(tmp_path, name)
     with pytest.raises(UsageError, match="exists"):
@@ -409,7 +411,7 @@ def test_what_a_killed_build_had_moved_away_is_put_back(tmp_path, name):
     assert (tmp_path / "it" / "a.txt").read_text() == "old"
 
 
-@pytest.mark.parametrize("name", [token(), "77"])
+@pytest.mark.parametrize("name", [token(), "77"], ids=["here", "process"])
 def test_or_when_it_is_opened(tmp_path, name):
     killed_between_renames(tmp_path, name)
     open_artefact(tmp_path / "it", kind=KIND, version=1)
