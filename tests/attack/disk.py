@@ -63,8 +63,8 @@ def run(attack: Attack) -> Tally:
         if disk is not None:
             rooms = [Small(disk), Small(disk), *rooms]
         drawn = [case for case in cases for _ in range(case.weight)]
-        if attack.small:
-            drawn = [case for case in cases if case.name in ("map", "terms", "decide")]
+        if attack.small:  # what left projects damaged, at such a size
+            drawn = [case for case in cases if case.name == "map"][:1]
         need: dict[tuple[str, type[Room]], int] = {}
         for number in range(attack.trials):
             if attack.over:
@@ -73,9 +73,9 @@ def run(attack: Attack) -> Tally:
             case = drawn[number % len(drawn)]
             room = rooms[(number // len(drawn) + number) % len(rooms)]
             key = (case.name, type(room))
-            if key not in need:
+            if key not in need and not attack.small:
                 need[key] = room.measure(attack, case)
-            size = int(attack.rng.uniform(0, 1.2) * need[key])
+            size = room.once if attack.small else int(attack.rng.uniform(0, 1.2) * need[key])
             for failure in _trial(attack, case, room, size):
                 attack.tally.fail(f"{case.name}, {room.unit} of {size:,} bytes: {failure}")
             attack.tally.trials += 1
@@ -157,6 +157,7 @@ class Room:
     """Where a command writes, and how it is made small."""
 
     unit = ""
+    once = 0  # bytes, where there is but one trial
     folder: Path
     seen: Path  # the same for us
 
@@ -191,6 +192,7 @@ class Small(Room):
     """A small disk. What is written on the way takes room as well, so twice that is drawn from."""
 
     unit = "a disk"
+    once = 130_000
 
     def __init__(self, disk: SmallDisk) -> None:
         self._disk, self.folder, self.seen = disk, disk.folder, disk.inside
@@ -218,6 +220,7 @@ class Limit(Room):
     """A limit on the size of any file."""
 
     unit = "files"
+    once = 45_000
 
     def __init__(self, folder: Path) -> None:
         self.folder = self.seen = folder

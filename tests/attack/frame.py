@@ -42,7 +42,7 @@ ATTACKS: dict[str, Entry] = {
     "load": Entry(1, 1, "mixed load on the service: --minutes 60 --callers 32; times, memory"),
     "slow": Entry(20, 1, "half-sent requests and readers that do not read; then SIGTERM"),
     "volumes": Entry(60, 1, "containers that share a volume: builds and first uses, and kills"),
-    "disk": Entry(200, 3, "disks that are nearly full: it is said, and nothing stays damaged"),
+    "disk": Entry(200, 1, "disks that are nearly full: it is said, and nothing stays damaged"),
     "fuzz": Entry(2000, 24, "damaged files of every source, upload, import and setting"),
 }
 
