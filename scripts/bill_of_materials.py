@@ -36,6 +36,7 @@ SPDX = {
     "BSD License": "BSD-3-Clause",
     "ISC License": "ISC",
     "MIT License": "MIT",
+    "PSFL": "PSF-2.0",
 }
 # Terminologies: name, version, terms, package that they come with.
 DATA = [

@@ -36,6 +36,7 @@ ATTACKS: dict[str, Entry] = {
     "bombs": Entry(60, 3, "small files that unpack to huge ones, and damaged ones, at every door"),
     "garbage": Entry(5000, 200, "strings that mean nothing, of ten kinds, accepted as a concept"),
     "strangers": Entry(700, 12, "directories and project files that a stranger made or changed"),
+    "cells": Entry(40, 1, "hostile cells through every reader and writer of tables"),
     "leaves": Entry(60, 5, "packets, and files outside the home, of every command (strace)"),
     "kills": Entry(1000, 8, "commands killed at any moment: nothing is lost, nothing left behind"),
     "inject": Entry(1, 1, "ten kinds of script in all that the page and the report show (browser)"),

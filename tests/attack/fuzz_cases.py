@@ -151,7 +151,7 @@ def cases(folder: Path, texts: Sequence[str]) -> list[Case]:
         _build("umls", _umls()),
         _build("umls.gz", {f"{name}.gz": gzip.compress(c) for name, c in _umls().items()}),
         _build("rf2", {name: _tabs(*table) for name, table in _RF2.items()}),
-        _build("omop", {name: _tabs(*table) for name, table in _OMOP.items()}),
+        _build("omop", omop_release()),
         _build("obo", {"hp.obo": _OBO.encode()}),
         _build("obo.babelon", {"hp.obo": _OBO.encode(), "de.babelon.tsv": _BABELON.encode()}),
     ]
@@ -179,6 +179,11 @@ def cases(folder: Path, texts: Sequence[str]) -> list[Case]:
         found.append(Case(f"{UPLOAD}.{kind}", files, command))
     found += _imports(texts) + _others(folder, columns, texts)
     return found
+
+
+def omop_release() -> dict[str, bytes]:
+    """A few concepts of OMOP: files by name."""
+    return {name: _tabs(*table) for name, table in _OMOP.items()}
 
 
 def _build(name: str, files: dict[str, bytes]) -> Case:
@@ -211,7 +216,7 @@ def _imports(texts: Sequence[str]) -> list[Case]:
         words = ("map", "export", out / "project", "usagi", "--out", out / "x.csv")
         return (*words, "--concepts", files / "CONCEPT.csv")
 
-    concepts = {"CONCEPT.csv": _tabs(*_OMOP["CONCEPT.csv"])}
+    concepts = {"CONCEPT.csv": omop_release()["CONCEPT.csv"]}
     linked = {"links": ("project",), "leaves": ("project",)}
     return [
         Case("import.sssom", {"in.sssom.tsv": _SSSOM.format(*texts).encode()}, sssom, **linked),

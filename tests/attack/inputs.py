@@ -14,6 +14,13 @@ sys.path.insert(0, str(tests if tests.is_dir() else sys.argv[1]))
 """
 _BAG = "from support.bag import write_bag; write_bag(Path(sys.argv[2]), sys.argv[3:])"
 _TINY = "from support import tiny; tiny.checkpoint(Path(sys.argv[2]), tiny.bert())"
+_TESTS = Path(__file__).parents[1]
+
+
+def make_bag(attack: Attack, path: Path, words: Sequence[str]) -> None:
+    """An encoder of these words, made in a moment."""
+    result = attack.code(_SUPPORT + _BAG, _TESTS, path, *words)
+    assert result.rc == 0, result
 
 
 def make_inputs(attack: Attack, given: Path, *, all_of_them: bool) -> None:
@@ -31,10 +38,8 @@ def make_inputs(attack: Attack, given: Path, *, all_of_them: bool) -> None:
         result = attack.medcoder(*args)
         assert result.rc == 0, result
 
-    here = Path(__file__).parents[1]
-    result = attack.code(_SUPPORT + _BAG, here, given / "bag.onnx", *words)
-    assert result.rc == 0, result
-    result = attack.code(_SUPPORT + _TINY, here, given / "tiny")
+    make_bag(attack, given / "bag.onnx", words)
+    result = attack.code(_SUPPORT + _TINY, _TESTS, given / "tiny")
     assert result.rc == 0, result
     made("kg", "build", f"table={given / 'release'}", "--out", given / "large.kg")
     made("kg", "build", f"table={given / 'small'}", "--out", given / "small.kg")

@@ -74,6 +74,19 @@ def test_bodies(rest):
     assert rest.post("/v1/normalize", json={"texts": ["fever"]}).status_code == 200
 
 
+@pytest.mark.parametrize("start", [b"[", b'{"texts":', b'{"texts":[['])
+def test_json_that_is_nested_deep_is_refused(many_index, normalizer, tmp_path, start):
+    app = made(many_index, tmp_path, normalizer=normalizer)
+    with client(app) as rest:
+        for end in (b"", b"]" if start == b"[" else b"}"):
+            content = start * 100_000 + b"1" + end * 100_000
+            json_ = {"content-type": "application/json"}
+            answer = rest.post("/v1/normalize", content=content, headers=json_)
+            assert answer.status_code in (400, 422), answer.text
+            assert answer.json()["error"]["message"]
+        assert rest.post("/v1/normalize", json={"texts": ["fever"]}).status_code == 200
+
+
 def test_uploads_are_limited(rest):
     content = TABLE + b"x" * 51_000
     refused(upload(rest, content), 413, "too_large", 50_000)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from attack import bombs
-from medcoder.errors import InputError, TooLarge, UsageError
+from medcoder.errors import InputError, MissingExtra, TooLarge, UsageError
 from medcoder.tables import Reading, grouped, open_table
 from medcoder.tables.frames import open_frames
 from medcoder.tables.limits import Limits, open_bytes, usual
@@ -117,10 +117,24 @@ def test_parquet_of_text_that_is_none_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["laughs.xlsx", "bad_deflate.xlsx"])
-def test_damaged_workbooks_are_errors(tmp_path, name, monkeypatch):
+def test_damaged_workbooks_are_errors(tmp_path, name):
     path = tmp_path / name
     bombs.TABLES[name](path)
     with pytest.raises(InputError, match=f"{name}.*cannot be read as a workbook.*Save it again"):
+        read(path)
+
+
+def test_entities_of_a_workbook_are_refused_or_it_is_not_read(tmp_path, monkeypatch):
+    """The parser of Python alone lets a text of an entity stand a hundred times."""
+    path = tmp_path / "t.xlsx"
+    strings = f'<!DOCTYPE sst [<!ENTITY a "{"x" * 1000}">]><sst xmlns="{bombs._SHEET}">'
+    strings += "<si><t>&a;</t></si>" * 50 + "</sst>"
+    bombs.workbook(path, bombs._HEADER, sharedStrings_xml=strings)
+    with pytest.raises(InputError, match="cannot be read as a workbook"):
+        read(path)
+    monkeypatch.delitem(sys.modules, "medcoder.tables.xlsx")
+    monkeypatch.setitem(sys.modules, "defusedxml", None)
+    with pytest.raises(MissingExtra, match=r"needs defusedxml.*medcoder\[tables\]"):
         read(path)
 
 

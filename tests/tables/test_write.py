@@ -2,6 +2,7 @@
 
 import io
 import re
+import unicodedata
 
 import openpyxl
 import pandas as pd
@@ -179,6 +180,21 @@ def test_formulas_are_escaped(cell):
     for end in ("\n", "\r", "\r\n", "\u2028", "\v", "\x85"):
         if cell[0] not in "\r\t":
             assert safe(f"a{end}{cell}") == f"a{end}'{cell}"
+
+
+def test_nothing_that_cannot_be_seen_hides_a_formula():
+    kinds = ("Cc", "Cf", "Zs")
+    unseen = [char for char in map(chr, range(0x110000)) if unicodedata.category(char) in kinds]
+    for char in {*unseen} - {*"\n\r\v\f\x1c\x1d\x1e\x85"}:
+        assert safe(f"{char}=1") == f"'{char}=1"
+        assert safe(f"a\r{char}{char}=1") == f"a\r'{char}{char}=1"
+
+
+def test_a_quote_hides_no_formula_in_a_later_line():
+    """It is written twice: an empty text, and then the formula, for who starts reading there."""
+    assert safe('"=1') == '"=1'
+    assert safe('a\r"=1') == "a\r'\"=1"
+    assert plain(Guard()("a\r'\"=1")) == "a\r'\"=1"
 
 
 @pytest.mark.parametrize("cell", ["", "-1", "+4.5", "-1e5", "a=b", "x@y", "'=1", "a\n-1\nb"])

@@ -10,17 +10,22 @@ from typing import IO
 _SIGNS = "=+\\-@\uff1d\uff0b\uff0d\uff20"
 _BREAKS = "\r\n\v\f\x1c-\x1e\x85\u2028\u2029"  # that some reader takes for the end of a line
 # What may stand before a sign without hiding it: other spaces and control characters, the mark of
-# byte order, and characters that take no room.
+# byte order, and characters that take no room, such as those that turn the direction.
 _LEAD = (
-    "\x00-\x08\t\x0e-\x1b\x1f \x7f-\x84\x86-\xa0\xad\u1680\u180e\u2000-\u200f\u202a-\u202f"
-    "\u205f-\u2064\u3000\ufeff"
+    "\x00-\x08\t\x0e-\x1b\x1f \x7f-\x84\x86-\xa0\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890"
+    "\u0891\u08e2\u1680\u180b-\u180f\u2000-\u200f\u202a-\u202f\u205f-\u206f\u3000\ufe00-\ufe0f"
+    "\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 _NUMBER = rf"[+-]?[0-9]+(?:[.,][0-9]+)*(?:[eE][+-]?[0-9]+)?(?=[{_BREAKS}]|\Z)"
-_LIVE = rf"(?=[{_LEAD}]*(?!{_NUMBER})[{_SIGNS}])"
-# Where a line that would be run begins; with apostrophes before it; and with at least one.
-_FORMULA = re.compile(rf"\A(?=[\t\r\n])|(?:\A|(?<=[{_BREAKS}])){_LIVE}")
-_MARKED = re.compile(rf"\A'*(?=[\t\r\n])|(?:\A|(?<=[{_BREAKS}]))'*{_LIVE}")
-_UNMARKED = re.compile(rf"\A'('*)(?=[\t\r\n])|(?:\A|(?<=[{_BREAKS}]))'('*){_LIVE}")
+_LIVE = rf"(?!{_NUMBER})[{_SIGNS}]"
+# How a cell begins that would be run, and a later line of it. There a quote hides nothing: it is
+# written twice, which is an empty text to a reader that takes the line for the start of a row.
+_FIRST = rf"(?=[\t\r\n]|[{_LEAD}]*{_LIVE})"
+_LATER = rf"(?=[\"{_LEAD}]*{_LIVE})"
+_FORMULA = re.compile(rf"\A{_FIRST}|(?<=[{_BREAKS}]){_LATER}")
+_MARKED = re.compile(rf"\A'*{_FIRST}|(?<=[{_BREAKS}])'*{_LATER}")  # with apostrophes before it
+_UNMARKED = re.compile(rf"\A'('*){_FIRST}|(?<=[{_BREAKS}])'('*){_LATER}")  # with at least one
 _MARK = "\ufeff"  # at the start of a file, readers take it away
 _EDGES = ("", " ", _MARK)  # how a line begins that must be looked at: empty, too
 

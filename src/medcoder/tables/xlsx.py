@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+import defusedxml  # noqa: F401  # openpyxl takes it where it is there, and refuses entities then
 import openpyxl
 from openpyxl.reader.excel import ExcelReader
 from openpyxl.utils import get_column_letter
