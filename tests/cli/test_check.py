@@ -116,6 +116,7 @@ ON_PURPOSE = {
     "text": ("graph", numbers("term.data", "uint8", put(slice(10, 14), 255))),
     "lines": ("graph", numbers("term.data", "uint8", put(10, 10))),
     "rows": ("vectors", numbers("term.row.int32", "int32", put(0, 10**9))),
+    "other row": ("vectors", numbers("term.row.int32", "int32", put(0, 1))),
     "terms": ("vectors", numbers("row.terms.int32", "int32", put(0, -5))),
     "firsts": ("vectors", numbers("row.first.int64", "int64", put(1, 10**9))),
     "nan": ("vectors", numbers("row.vector.float16", "float16", put(0, np.nan))),

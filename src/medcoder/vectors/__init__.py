@@ -86,10 +86,16 @@ class Vectors:
 
     def check(self) -> None:
         """Read all of it; an ArtefactError says which file is not as it should be."""
-        check_ascending(self.path / f"{ROW_FIRST}.int64", self._first)
+        check_ascending(self.path / f"{ROW_FIRST}.int64", self._first, strictly=True)
         check_inside(self.path / f"{ROW_TERMS}.int32", self._terms, len(self.term_row))
         check_inside(self.path / f"{TERM_ROW}.int32", self.term_row, len(self), least=NO_ROW)
+        if np.count_nonzero(self.term_row != NO_ROW) != len(self._terms):
+            raise _wrong(self.path / f"{TERM_ROW}.int32", "it is not of the terms that rows have")
         for start in range(0, len(self), _CHECKED):
+            rows = np.arange(start, min(start + _CHECKED, len(self)))
+            positions, terms = self.owners(rows)
+            if not np.array_equal(self.term_row[terms], rows[positions]):
+                raise _wrong(self.path / f"{TERM_ROW}.int32", "rows have terms of other rows")
             if not np.isfinite(self.rows[start : start + _CHECKED]).all():
                 raise _wrong(self.path / f"{ROWS}.float16", "not all of its numbers are finite")
 
