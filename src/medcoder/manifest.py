@@ -157,17 +157,26 @@ def check_small(path: Path, meta: Mapping[str, Any]) -> None:
     Those of a directory inside, with a list of its own, are compared when that is opened.
     """
     files: dict[str, dict[str, Any]] = meta["files"]
+    buffer = memoryview(bytearray(1 << 18))  # stays in the cache
     inner = tuple(name[: -len(META)] for name in files if name.endswith(f"/{META}"))
     for name, entry in files.items():
         if entry["size"] > SMALL or (name.startswith(inner) and not name.endswith(f"/{META}")):
             continue
-        data = (Path(path) / name).read_bytes()
+        file = Path(path) / name
         if "crc32" in entry:
-            same = zlib.crc32(data) == entry["crc32"]
+            same = _crc32(file, buffer) == entry["crc32"]
         else:  # made by medcoder 0.2 or before
-            same = hashlib.blake2b(data, digest_size=16).hexdigest() == entry["blake2b"]
+            same = checksums(file).blake2b == entry["blake2b"]
         if not same:
-            raise changed(Path(path) / name)
+            raise changed(file)
+
+
+def _crc32(file: Path, buffer: memoryview) -> int:
+    crc = 0
+    with file.open("rb", buffering=0) as stream:
+        while size := stream.readinto(buffer):
+            crc = zlib.crc32(buffer[:size], crc)
+    return crc
 
 
 def check_file(path: Path, entry: Mapping[str, Any]) -> None:
