@@ -211,7 +211,7 @@ def test_an_interrupted_build_can_be_repeated(slow, tmp_path):
     assert KG.open(place).preferred("A") == "angina"
     code, _, _ = interrupt(start, signal.SIGKILL, place.parent)  # nobody can tidy up after this
     assert code == -signal.SIGKILL
-    assert len(left_in(place.parent)) == 2
+    assert len(left_in(place.parent)) > 1  # unfinished work, and its lock
     again = process("kg", "build", f"table={small}", "--out", place, "--overwrite")
     assert again.returncode == 0
     assert left_in(place.parent) == ["new.kg"]
