@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import secrets
 import shlex
+import signal
 import sys
 import tempfile
 import time
@@ -18,6 +19,8 @@ _ROOT = Path(__file__).parents[2]
 
 def main() -> int:
     options = _parsed()
+    # `timeout` and the like end it as Ctrl-C does: what was found until then is shown.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if options.list:
         width = max(map(len, ATTACKS), default=0)
         for name, entry in ATTACKS.items():

@@ -21,8 +21,7 @@ import pyarrow.parquet as pq
 from attack.cell_checks import SIGNS, Rows, Trial, check_sssom_library, in_a_workbook
 from attack.forks import Forks
 from attack.frame import Attack, Tally
-from attack.fuzz_cases import omop_release
-from attack.inputs import make_bag
+from attack.inputs import make_index
 
 _ROWS = 30  # of a table
 _FORMATS = ("csv", "parquet", "tsv", "xlsx")
@@ -48,7 +47,7 @@ def run(attack: Attack) -> Tally:
     given.mkdir()
     forks = Forks(attack, attack.folder / "commands", "openpyxl", "yaml", "onnxruntime")
     try:
-        _make_index(attack, forks, given)
+        make_index(attack, given)
         for number in range(attack.trials):
             if attack.over:
                 break
@@ -87,20 +86,6 @@ def _table(rng: random.Random) -> Rows:
         (f"k{number}{'' if number % 3 else _hostile(rng) + 'k'}", _hostile(rng), _hostile(rng))
         for number in range(_ROWS)
     ]
-
-
-def _make_index(attack: Attack, forks: Forks, given: Path) -> None:
-    """Of OMOP, so that all formats can be written."""
-    make_bag(attack, given / "bag.onnx", ["pain", "ache"])
-    (given / "omop").mkdir()
-    for name, content in omop_release().items():
-        (given / "omop" / name).write_bytes(content)
-    kg, index = given / "small.kg", given / "small.index"
-    result = forks.run("kg", "build", f"omop={given / 'omop'}", "--out", kg)
-    assert result.rc == 0, result
-    model = ("--model", given / "bag.onnx")
-    result = forks.run("index", "build", "--kg", kg, *model, "--out", index)
-    assert result.rc == 0, result
 
 
 def _try(trial: Trial, forks: Forks, given: Path, *, small: bool) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attack.frame import Attack
+from attack.fuzz_cases import omop_release
 
 _SUPPORT = """
 import sys, medcoder
@@ -20,6 +21,20 @@ _TESTS = Path(__file__).parents[1]
 def make_bag(attack: Attack, path: Path, words: Sequence[str]) -> None:
     """An encoder of these words, made in a moment."""
     result = attack.code(_SUPPORT + _BAG, _TESTS, path, *words)
+    assert result.rc == 0, result
+
+
+def make_index(attack: Attack, given: Path) -> None:
+    """A few concepts of OMOP, so that all formats can be written: small.kg and small.index."""
+    make_bag(attack, given / "bag.onnx", ["pain", "ache"])
+    (given / "omop").mkdir()
+    for name, content in omop_release().items():
+        (given / "omop" / name).write_bytes(content)
+    kg, model = given / "small.kg", ("--model", given / "bag.onnx")
+    result = attack.medcoder("kg", "build", f"omop={given / 'omop'}", "--out", kg)
+    assert result.rc == 0, result
+    words = ("index", "build", "--kg", kg, *model, "--out", given / "small.index")
+    result = attack.medcoder(*words)
     assert result.rc == 0, result
 
 
