@@ -31,8 +31,9 @@ def test_sources():
 def test_the_graph():
     public = {name for name, _ in inspect.getmembers(KG) if not name.startswith("_")}
     assert public == {
-        "alternatives_of", "codes_of", "contains", "find", "find_code", "find_terms", "fingerprint",
-        "flags_of", "ids", "index", "indices", "neighbours", "open", "preferred", "report", "stats",
+        "alternatives_of", "codes_of", "contains", "find", "find_code", "find_codes", "find_terms",
+        "fingerprint", "flags_of", "ids", "index", "indices", "neighbours", "open",
+        "preferred", "report", "stats",
         "terms_of", "triples", "types_of", "xrefs_of",
     }  # fmt: skip
 

@@ -89,6 +89,7 @@ def test_an_answer_in_json():
         "matches": [],
         "rejected": [{"concept": "HP:0001945"}],
         "threshold": 0.12,
+        "reason": "",
     }
     assert answer.as_dict()["rejected"] == [FEVER.as_dict()]
 

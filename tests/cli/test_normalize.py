@@ -168,14 +168,15 @@ def test_json_says_what_the_library_says(index):
     assert [entry["query"] for entry in found] == EVIL
     assert result.exit_code == (not any(entry["matches"] for entry in found))
     for entry, answer in zip(found, normalizer.normalize_many(EVIL, top=3), strict=True):
-        assert list(entry) == ["query", "matches", "rejected", "confidence", "threshold"]
+        assert list(entry) == ["query", "matches", "rejected", "confidence", "threshold", "reason"]
         for name in ("matches", "rejected"):
             assert [one["concept"] for one in entry[name]] == [
                 one.concept for one in getattr(answer, name)
             ]
         assert entry["confidence"] == round(answer.confidence, 6)
         assert entry["threshold"] == round(answer.threshold, 6)
-    empty = {"matches": [], "rejected": [], "confidence": 0.0}
+        assert entry["reason"] == answer.reason
+    empty = {"matches": [], "rejected": [], "confidence": 0.0, "reason": ""}
     for place in (1, 2, 5):
         assert found[place] == empty | {
             "query": EVIL[place],
@@ -277,7 +278,7 @@ def test_bytes_that_are_no_text(index, tmp_path):
         (["cold", "--vocabularies", "HP,SNOMEDCT_USA"], 2, ["did you mean 'SNOMEDCT_US'?"]),
         (["cold", "--languages", "en,xx"], 2, ["no language 'xx' in this graph: There are: de,"]),
         (["cold", "--languages", ","], 2, ["--languages ',' names none"]),
-        (["cold", "--stages", "exact,fuzzy"], 2, ["Choose from: exact, dense, ngram"]),
+        (["cold", "--stages", "exact,fuzzy"], 2, ["Choose from: code, exact, dense, ngram"]),
     ],
 )  # fmt: skip
 def test_wrong_usage(index, words, code, said):

@@ -220,7 +220,8 @@ def test_places_of_terms(toy_kg):
 
 
 def test_a_graph_of_one_concept_without_edges(tmp_path):
-    build_kg([MemorySource(terms=[("X", "", "en", "S", "", "", 0)])], tmp_path / "kg")
+    terms = [("X", "", "en", "S", "", "", 0)]
+    build_kg([MemorySource(terms=terms)], tmp_path / "kg", any_names=["all"])
     kg = KG.open(tmp_path / "kg")
     assert (list(kg), len(kg.edges), kg.relations) == (["X"], 0, ())
     assert kg.preferred("X") == ""

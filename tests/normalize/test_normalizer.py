@@ -525,8 +525,8 @@ def test_nothing_is_asked(normalizer, encoded_texts, text):
 
 @pytest.mark.parametrize(
     "text",
-    ["x" * 100_000, "heart " * 20_000, "\ud800", "\x1b[2Jheart", "🤒" * 50, "심장 かぜ heart",
-     "12345", "-", "---", "\u202eheart", "é" * 3000, "\u0301", "a\u0301" * 600, "%", "\U0010ffff"],
+    ["xy" * 50_000, "heart " * 20_000, "\ud800 heart", "\x1b[2Jheart", "🤒" * 50 + "fever",
+     "심장 かぜ heart", "12345 heart", "-heart", "\u202eheart", "éa" * 3000, "ab\u0301" * 9, "K+"],
     ids=lambda text: ascii(text[:9]),
 )  # fmt: skip
 def test_any_string_is_answered(normalizer, text):
@@ -534,6 +534,20 @@ def test_any_string_is_answered(normalizer, text):
     assert answer.query == text
     assert len(answer) == 5
     assert all(np.isfinite([one.cosine, one.similarity, one.score]).all() for one in answer)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x" * 100_000, "\ud800", "🤒" * 50, "12345", "-", "---", "é" * 3000, "\u0301", "a\u0301" * 600,
+     "%", "\U0010ffff", "5 mg", "Я"],
+    ids=lambda text: ascii(text[:9]),
+)  # fmt: skip
+def test_what_is_no_term_has_no_candidates_and_says_why(normalizer, encoded_texts, text):
+    [answer] = normalizer.normalize_many([text], threshold=0)
+    assert (answer.query, answer.candidates) == (text, ())
+    assert answer.reason.startswith("not a term: ")
+    assert answer.as_dict()["reason"] == answer.reason
+    assert encoded_texts == []
 
 
 def test_one_by_one_and_all_at_once_give_the_same(normalizer):
@@ -590,7 +604,7 @@ def test_confidence_in_an_exact_match_does_not_need_the_other_stages(normalizer)
         ({"threshold": 1.5}, "threshold must be between 0 and 1: 1.5"),
         ({"threshold": -0.1}, "threshold must be between 0 and 1: -0.1"),
         ({"threshold": float("nan")}, "threshold must be between 0 and 1: nan"),
-        ({"stages": []}, "no such stages: none. Choose from: exact, dense, ngram"),
+        ({"stages": []}, "no such stages: none. Choose from: code, exact, dense, ngram"),
         ({"stages": ["dense", "fuzzy"]}, "no such stages: fuzzy"),
     ],
 )

@@ -55,7 +55,7 @@ TERMS = [
     ("C0000001", "NA", "en", "MSH", "NA", "PT", 0),
     ("C0000002", 'a "quoted" term', "en", "MSH", "", "PT", 0),
     ("C0000003", "one\u2028two\u0085three", "en", "MSH", "X:1", "PT", 0),
-    ("C0000004", "---", "en", "MSH", "Q4", "PT", 0),
+    ("C0000004", "痛", "en", "MSH", "Q4", "PT", 0),
     # Ids that are codes of other vocabularies.
     ("ICD10CM:T07", "Multiple injuries", "en", "ICD10CM", "T07", "description", 0),
     ("ICD10CM:T07.XXXA", "Multiple injuries, initial", "en", "ICD10CM", "T07.XXXA", "code", 0),

@@ -82,7 +82,7 @@ def build(
     ] = None,
     any_names: Annotated[
         str | None,
-        typer.Option(help="Vocabularies whose names may be numbers or units, as in: UCUM."),
+        typer.Option(help="Vocabularies whose names may be numbers or units, as in: UCUM; or all."),
     ] = None,
     strict: Annotated[
         bool,

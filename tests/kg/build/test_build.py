@@ -128,7 +128,7 @@ def build(path, rows, *, memory=plenty, chunk=1000, **options):
     source = MemorySource(**rows, chunk=chunk)
     with memory() as setting, pytest.MonkeyPatch.context() as patch:
         patch.setattr(artefact, "sync", lambda _: None)  # a hundred builds: spare the disk
-        report = build_graph([source], path, **setting, **options)
+        report = build_graph([source], path, any_names=["all"], **setting, **options)
     return KG.open(path), report
 
 

@@ -66,7 +66,7 @@ def test_counts_that_do_not_add_up(tmp_path):
 
 
 def test_too_many_labels(tmp_path):
-    terms = [("C1", str(n), f"x{n}", "S", "1", "PT", 0) for n in range(1025)]
+    terms = [("C1", f"name {n}", f"x{n}", "S", "1", "PT", 0) for n in range(1025)]
     with pytest.raises(InputError, match="more than 1,024 languages"):
         build_kg([MemorySource(terms=terms)], tmp_path / "kg")
 
@@ -157,7 +157,7 @@ def test_terms_of_one_rank_go_by_their_text_then_their_vocabulary(tmp_path):
     texts = ["b", "a", "ä", "B", "c", "Z", "が"]
     terms = [("C1", text, "en", "S", "1", "PT", 0) for text in texts]
     terms += [("C1", "a", "en", "R", "1", "PT", 0), ("C1", "a", "en", "S", "0", "PT", 0)]
-    build_kg([MemorySource(terms=terms)], tmp_path / "kg")
+    build_kg([MemorySource(terms=terms)], tmp_path / "kg", any_names=["all"])
     found = [(t.text, t.vocabulary, t.code) for t in KG.open(tmp_path / "kg").terms_of("C1")]
     assert found[:3] == [("B", "S", "1"), ("Z", "S", "1"), ("a", "S", "0")]
     assert found[3:5] == [("a", "S", "1"), ("a", "R", "1")]  # S came first

@@ -34,7 +34,8 @@ def texts(rows):
 
 def graph(folder, **options):
     out = folder / "kg"
-    build_kg([UmlsSource(folder, ReadOptions(**options))], out, overwrite=True)
+    source = UmlsSource(folder, ReadOptions(**options))
+    build_kg([source], out, any_names=["all"], overwrite=True)
     return KG.open(out)
 
 

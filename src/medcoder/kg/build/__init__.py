@@ -33,8 +33,8 @@ def build_kg(
     """Build the graph directory `out` from `sources`; gives the report that is stored with it.
 
     merge_by: "xrefs" or names of vocabularies, see `medcoder.kg.build.merge`.
-    any_names: vocabularies whose names may be numbers, units or single letters; of others, such
-        names are counted and left out.
+    any_names: vocabularies whose names may be numbers, units or single letters, or "all"; of
+        others, such names are counted and left out.
     strict: relations to absent concepts or of a concept to itself are an error.
     memory: bytes that buffers may take. On top come about 60 bytes per concept.
     """

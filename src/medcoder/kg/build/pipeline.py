@@ -32,6 +32,8 @@ from medcoder.kg.keys import concept_bits, hash_strings, make_keys, vocabulary_k
 from medcoder.prefetch import prefetch
 from medcoder.types import CONCEPT_FLAGS, Part, Progress, Source, Tally, Vocabulary
 
+ALL = vocabulary_key("all")
+
 
 class Build:
     """One build: the state that its steps hand on."""
@@ -45,7 +47,7 @@ class Build:
         *,
         any_names: Sequence[str] = (),
     ) -> None:
-        """any_names: vocabularies whose names may be numbers"""
+        """Of vocabularies in `any_names`, names may be numbers; "all" stands for every one."""
         self.any_names = frozenset(map(vocabulary_key, any_names))
         self.folder, self.scratch, self.memory, self.progress = folder, scratch, memory, progress
         self.tally, self.graph = Tally(), Tally()
@@ -72,7 +74,7 @@ class Build:
         if not self.spills["terms"].rows:
             raise InputError(
                 "no terms were left to build a graph from",
-                values=f"read were {_counts(self.tally)}",
+                values=f"read were {_counts(self.tally)}; {_counts(self.graph)}",
                 remedy="Loosen the filters",
             )
 
@@ -107,6 +109,8 @@ class Build:
 
     def _named(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The rows whose names are terms: numbers, single letters and the like name nothing."""
+        if ALL in self.any_names:
+            return frame
         free = [name for name in frame["source"].unique() if vocabulary_key(name) in self.any_names]
         wrong = not_terms(frame["term"]) & ~frame["source"].is_in(free)
         self.graph["terms"].drop("not a term", int(wrong.sum()))
@@ -115,7 +119,7 @@ class Build:
     def check_names(self) -> None:
         """Whether there are the vocabularies whose names may be numbers."""
         there = {vocabulary_key(name): name for name in self.sources.labels}
-        unknown = sorted(self.any_names - set(there))
+        unknown = sorted(self.any_names - {*there, ALL})
         if unknown:
             raise UsageError(
                 "no term is of this vocabulary",
