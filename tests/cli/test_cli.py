@@ -279,7 +279,7 @@ def test_stats_json(graph):
 
 
 def test_stats_shows_labels_whole(tmp_path):
-    rows = "concept,term,source,kind,type\nA,a,[V]:smile:,[k],[/red] type | $a $b\nB,b,,,\n"
+    rows = "concept,term,source,kind,type\nA,aa,[V]:smile:,[k],[/red] type | $a $b\nB,bb,,,\n"
     source = write(tmp_path / "[b]terms.csv", rows)
     kg = tmp_path / "[/red].kg"
     built = medcoder("kg", "build", f"table={source}", "--out", kg)
@@ -307,7 +307,7 @@ def test_stats_draws(graph, tmp_path, name, start):
 
 
 def test_stats_draws_dollars_and_scripts_without_a_font(tmp_path):
-    rows = "concept,term,source,type\nA,a,$\\bad{$,\u75c7\u72b6\n"
+    rows = "concept,term,source,type\nA,aa,$\\bad{$,\u75c7\u72b6\n"
     kg = tmp_path / "$x^$.kg"
     source = write(tmp_path / "terms.csv", rows)
     assert medcoder("kg", "build", f"table={source}", "--out", kg).exit_code == 0

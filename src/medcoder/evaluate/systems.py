@@ -166,7 +166,9 @@ class NormalizerLinker:
             return index
         graph, table = index.with_suffix(".kg"), index.with_suffix(".terms.parquet")
         _write_terms(table, numbers, terms)
-        build_kg([open_source(f"table={table}")], graph, overwrite=True, progress=self._progress)
+        source = open_source(f"table={table}")
+        # A dictionary is searched whole, by this system as by others.
+        build_kg([source], graph, any_names=["all"], overwrite=True, progress=self._progress)
         self._build(KG.open(graph), self._encoder, index, progress=self._progress)
         table.unlink()
         return index
