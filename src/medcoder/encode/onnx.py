@@ -134,6 +134,8 @@ class OnnxEncoder:
         """The vectors (n, d) of texts of equal length (n, t), whatever the graph makes of them."""
         try:
             made: npt.NDArray[np.float32] = self._session.run(None, {INPUT: tokens})[0]
+        except MemoryError:
+            raise
         except Exception as error:  # the runtime has an error class for each of its reasons
             raise _unfit(self.path, repr(error)[:300]) from error
         if np.shape(made) != (len(tokens), self.width) or not np.isfinite(made).all():

@@ -129,6 +129,12 @@ def _embed(model: Any, packed: Packed) -> Tensor:
     kind = model.config.model_type
     if kind != "bert":  # the others count places after the padding token
         positions = positions + embeddings.padding_idx + 1
+    if kind == "mpnet" and packed.terms:  # it does not count tokens with the number of padding
+        of_a_term = packed.owners < packed.terms
+        real = ((packed.tokens != embeddings.padding_idx) & of_a_term).int()
+        first = packed.starts[packed.owners.clamp(max=packed.terms - 1)]
+        count = real.cumsum(0)
+        positions = (count - count[first] + real[first]) * real + embeddings.padding_idx
     total = embeddings.word_embeddings(packed.tokens) + embeddings.position_embeddings(positions)
     if kind != "mpnet":
         total = total + embeddings.token_type_embeddings.weight[0]

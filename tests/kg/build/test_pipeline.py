@@ -303,7 +303,7 @@ def test_a_process_that_is_stopped(tmp_path, how):
         assert "KeyboardInterrupt" in errors
         assert names(tmp_path) == []
     else:
-        assert names(tmp_path) == [f".kg.{process.pid}.partial"]
+        assert [name.rsplit(".", 1)[1] for name in names(tmp_path)] == ["lock", "partial"]
     build_kg([toy_source()], path)
     assert names(tmp_path) == ["kg"]
     assert len(KG.open(path)) == 30

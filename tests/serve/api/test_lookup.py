@@ -20,6 +20,7 @@ def test_normalizing_is_that_of_the_library(rest, normalizer, options):
             "matches": [one.as_dict() for one in answer.matches],
             "rejected": [one.as_dict() for one in answer.rejected],
             "threshold": answer.threshold,
+            "reason": answer.reason,
         }
 
 
