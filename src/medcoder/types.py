@@ -214,8 +214,22 @@ class Encoder(Protocol):
 # The keys of a match in JSON. `source` is what files and replies call the vocabulary of the term.
 MATCH_KEYS = (
     "concept", "name", "codes", "term", "language", "source", "cosine", "similarity", "score",
-    "confidence", "stage",
+    "confidence", "stage", "attributes", "span", "twins",
 )  # fmt: skip
+
+Span = tuple[int, int]  # where it starts in a string, and where it ends
+
+
+class Attribute(NamedTuple):
+    """What a string says of a thing beside its name: that it was, is doubted, is on the left."""
+
+    kind: str  # one of ATTRIBUTES
+    value: str  # "left", "mild", "2014"; empty where the kind says all
+    text: str  # as it stands in the string: "h/o"
+
+
+# What attributes may be of. The first four decide what a match is worth.
+ATTRIBUTES = ("history", "family", "negated", "doubt", "side", "severity", "course", "date")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,6 +251,9 @@ class Match:
     # a disease in two vocabularies, all have it.
     confidence: float
     stage: str  # which stage found it first
+    attributes: tuple[Attribute, ...] = ()  # what was taken off the string for the look-up
+    span: Span | None = None  # of the part of the string that it is for; None: the whole
+    twins: tuple[str, ...] = ()  # ids of the same thing in other vocabularies; `codes` has theirs
 
     @property
     def source(self) -> str:
@@ -253,8 +270,10 @@ class Match:
         entry: dict[str, Any] = {}
         for key in keys:
             value = getattr(self, "vocabulary" if key == "source" else key)
-            if key == "codes":
-                value = [code._asdict() for code in value]
+            if key in ("codes", "attributes"):
+                value = [part._asdict() for part in value]
+            elif key in ("span", "twins"):
+                value = value and list(value)
             elif digits is not None and isinstance(value, float):
                 value = round(value, digits)
             entry[key] = value
@@ -267,6 +286,13 @@ class Match:
         fields["codes"] = tuple(
             Code(code["vocabulary"], code["code"]) for code in fields.get("codes", ())
         )
+        fields["attributes"] = tuple(
+            Attribute(some["kind"], some["value"], some["text"])
+            for some in fields.get("attributes", ())
+        )
+        span = fields.get("span")
+        fields["span"] = (span[0], span[1]) if span else None
+        fields["twins"] = tuple(fields.get("twins", ()))
         return cls(vocabulary=fields.pop("source", ""), **fields)
 
 
@@ -283,6 +309,12 @@ class Answer(Sequence[Match]):
     threshold: float  # least confidence of the best candidate
     namesakes: int = 1  # concepts that the term of the best candidate finds, itself included
     reason: str = ""  # why nothing can be meant: "not a term: a number or a date"
+    # Why a person must look at it before it counts, however sure it is: "in doubt (r/o)".
+    review: str = ""
+    steps: tuple[str, ...] = ()  # what was done with the string before it was looked up, in words
+    # Of several things in a string, the answer for each; `matches` has the best of each then.
+    parts: tuple[Answer, ...] = ()
+    span: Span | None = None  # of a part, in the string that it is of
 
     @overload
     def __getitem__(self, position: int) -> Match: ...
@@ -304,14 +336,26 @@ class Answer(Sequence[Match]):
         """That the best candidate is right; 0 if there is none."""
         return self.candidates[0].confidence if self.candidates else 0.0
 
+    @property
+    def status(self) -> Literal["match", "review", "none"]:
+        """What it is worth: a match, something for a person to look at, or nothing."""
+        if self.review:
+            return "review"
+        return "match" if self.matches else "none"
+
     def as_dict(
         self, keys: Sequence[str] = MATCH_KEYS, *, digits: int | None = None
     ) -> dict[str, Any]:
         """The answer as JSON has it, with these keys of each match."""
         return {
             "query": self.query,
+            "status": self.status,
             "matches": [match.as_dict(keys, digits=digits) for match in self.matches],
             "rejected": [match.as_dict(keys, digits=digits) for match in self.rejected],
             "threshold": self.threshold if digits is None else round(self.threshold, digits),
             "reason": self.reason,
+            "review": self.review,
+            "steps": list(self.steps),
+            "parts": [part.as_dict(keys, digits=digits) for part in self.parts],
+            "span": self.span and list(self.span),
         }
