@@ -4,10 +4,12 @@ import hashlib
 import re
 import tomllib
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from medcoder.kg.sources.open import _data
 from medcoder.text import clean, fold
 
 ROOT = Path(__file__).parent.parent
@@ -252,6 +254,46 @@ def test_no_phrase_was_written_for_concepts_of_the_test_but_in_english():
     assert not asked & {row[0] for row in held}
     for path in [*LAY, *NOTES]:
         assert path.stem == "en" or not asked & {row[0] for row in lay(path)}, path
+
+
+WARDS = {"en": 304, "de": 100, "es": 100, "fr": 100, "nl": 100}
+LEAST = {"several": 0.08, "nonsense": 0.05, "qualifier": 0.15}  # shares of kinds of ward strings
+
+
+def wards(part, language):
+    return rows(
+        EVAL / part / "ward" / f"{language}.tsv", ["string", "kind", "categories", "attributes"]
+    )
+
+
+@pytest.mark.parametrize("language", WARDS)
+def test_ward_strings_are_of_all_kinds(language):
+    parts = [wards(part, language) for part in MEASURED]
+    assert [len(part) for part in parts] == [WARDS[language]] * 2
+    kinds = Counter(row[1] for part in parts for row in part)
+    count = kinds.total()
+    assert kinds.pop("acronym") + kinds.pop("shorthand") >= 0.35 * count
+    assert [kind for kind, share in LEAST.items() if kinds.pop(kind) < share * count] == []
+    assert set(kinds) == {"formal", "lay"}
+
+
+@pytest.mark.parametrize("language", WARDS)
+def test_categories_of_ward_strings_exist_and_no_string_is_there_twice(language):
+    found = [row for part in MEASURED for row in wards(part, language)]
+    texts = [row[0].casefold() for row in found]
+    assert len(set(texts)) == len(texts)
+    for text, kind, categories, attributes in found:
+        said = set(filter(None, attributes.split("|")))
+        assert said <= {"history", "family", "negated", "doubt", "left", "right", "bilateral"}, text
+        assert bool(categories) != (kind == "nonsense" or "negated" in said), text
+        for category in categories.replace(";", "|").split("|"):
+            assert not category or category in icd10cm_categories(), text
+        assert (";" in categories) == (kind == "several"), text
+
+
+@cache
+def icd10cm_categories():
+    return {code[:3] for code in _data("simple_icd_10_cm", "code-list*.txt").read_text().split()}
 
 
 def test_there_are_three_files_of_related_terms():
