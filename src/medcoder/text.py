@@ -22,8 +22,9 @@ def _words(*lines: str) -> frozenset[str]:
 # their keys were made with, and are built again when it is not this one.
 FOLD_VERSION = 1
 
-# Raise it when `not_a_term` decides otherwise for any name: the bundled graph is built again.
-NAMES_VERSION = 1
+# Raise it when `not_a_term` decides otherwise for any name, or other names are derived: the bundled
+# graph is built again.
+NAMES_VERSION = 2
 
 # Spaces and control characters, by Unicode category, are one space in a clean term.
 _SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u200b\u2028\u2029\ufeff]+")
@@ -270,6 +271,32 @@ def language_in(tag: str, languages: Collection[str]) -> bool:
     (True, False)
     """
     return tag in languages or tag.partition("-")[0] in languages
+
+
+# What a query is read without: signs that variants of a string differ by, and that the meaning of
+# a string does not hang on. A comma does: "headache, left" is a headache. So do signs in numbers.
+_APART = re.compile(
+    r"(?<!\d)[./]|[./](?!\d)|[:;](?!\d)"
+    r"|[-\u2010-\u2015_()\[\]{}\"!?*|\u2022\u00b7#~\\]"
+)
+_COMMAS = re.compile(r"\s*[,\uff0c]\s*(?:,\s*)*")
+_QUOTES = re.compile(f"[{_APOSTROPHES}{_ACUTE}]")
+
+
+def spoken(text: str) -> str:
+    """A string as an encoder is to read it: what it would not say aloud is left out.
+
+    Two ways of typing the same, which differ by spacing, a full stop, hyphens or brackets, are
+    read as one. Accents and case are the encoder's own.
+
+    >>> spoken("Burn of hand (second-degree)."), spoken("A.B.P.A."), spoken("2.5 cm, L4/5 ")
+    ('Burn of hand second degree', 'A B P A', '2.5 cm, L4/5')
+    """
+    if text.isalpha():
+        return text
+    bare = _QUOTES.sub("'", unicodedata.normalize("NFKC", text))
+    bare = _COMMAS.sub(", ", _APART.sub(" ", bare))
+    return " ".join(bare.split()).strip(" ,'") or text
 
 
 class _Folded(dict[int, str]):

@@ -1,4 +1,9 @@
-"""Typos: words that differ by a letter."""
+"""Slips: words that differ by a letter.
+
+A slip is possible only in a word of six letters or more: in a shorter one another letter makes
+another word or another abbreviation (CML and AML, JIA and TIA). What is in capitals, a word of a
+language or a known abbreviation is what it says.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,8 @@ from collections.abc import Sequence
 
 from rapidfuzz.distance import OSA
 
-_SHORT = 3  # letters: in a shorter word, another letter makes another word
+_SHORT = 6  # letters: in a shorter word, another letter makes another word
+_WORD = re.compile(r"[^\W_]+")
 _ABBREVIATION = 4  # letters at most; longer ones may be words of a list in capitals
 # Scripts that set no spaces, or in which a sign is a syllable or a word: Thai to Burmese, Khmer,
 # Hangul, Kana, Han. What stands between spaces there is a phrase, and a sign of it no slip.
@@ -23,7 +29,7 @@ def as_spelt(words: Sequence[str], known: Sequence[bool], others: Sequence[str])
 
     known: which of the words are right as they are, and have no slip
 
-    >>> as_spelt("hart atack".split(), [False, False], "heart attack".split())
+    >>> as_spelt("heart attakc".split(), [True, False], "heart attack".split())
     True
     >>> as_spelt("ureteral fistla".split(), [True, False], "urethral fistula".split())
     False
@@ -44,21 +50,30 @@ def is_abbreviation(term: str) -> bool:
 
 
 def one_slip(word: str, other: str) -> bool:
-    """Whether a letter dropped, added, replaced or swapped with the next makes the words equal.
+    """Whether a letter dropped, added, replaced or swapped with the next makes a word another.
 
     A digit or a sign such as + or < is never a slip: another makes another gene, type or code.
     Nor is there one in scripts where a single sign is a syllable or a word.
 
-    >>> [one_slip("atack", word) for word in ("attack", "tack", "atakc", "atacks", "attic")]
+    >>> [one_slip("fistla", word) for word in ("fistula", "fista", "fistal", "fistlas", "fiesta")]
     [True, True, True, True, False]
-    >>> one_slip("cyp2d6", "cyp2d7"), one_slip("her2+", "her2"), one_slip("高血压", "低血压")
+    >>> one_slip("cyp2d6", "cyp2d7"), one_slip("her2+", "her2"), one_slip("jia", "tia")
     (False, False, False)
     """
     if word == other:
         return True
     if _fixed(word) != _fixed(other) or _SIGNS.search(word) or _SIGNS.search(other):
         return False
-    return min(len(word), len(other)) >= _SHORT and OSA.distance(word, other, score_cutoff=1) <= 1
+    return len(word) >= _SHORT and OSA.distance(word, other, score_cutoff=1) <= 1
+
+
+def in_capitals(text: str) -> set[str]:
+    """The words of a string that are in capitals, in small letters.
+
+    >>> sorted(in_capitals("JIA of the knee, ITP"))
+    ['itp', 'jia']
+    """
+    return {word.lower() for word in _WORD.findall(text) if word.isupper()}
 
 
 def _fixed(word: str) -> str:
