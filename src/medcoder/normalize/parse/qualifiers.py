@@ -1,0 +1,402 @@
+"""Words of a string that say something about a finding and are not it: history, side, dates.
+
+The cues of nine languages are in `cues.tsv` beside this file:
+
+- `cue`: as it is written. Case and accents do not count, but for a single letter, and after "=".
+- `kind`: history, family, negated, doubt, side, severity, course, context. A `name` looks like a
+  cue and is none: "not otherwise specified". A `date` is a word that dates are made of.
+- `value`: "left", "mild", "chronic"; of a date, which part of it the word is.
+- `place`: before (only other cues stand before it), after (only other cues stand after it), or any.
+  A negation counts at either end only: "migraine without aura" is no absence of one.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+from typing import NamedTuple
+
+from medcoder.errors import ArtefactError
+from medcoder.types import ATTRIBUTES, Attribute
+
+FILE = Path(__file__).with_name("cues.tsv")
+COLUMNS = ("cue", "language", "kind", "value", "place")
+KINDS = (*ATTRIBUTES, "context")
+PLACES = ("before", "any", "after")  # in the order in which they are tried
+
+# What is taken off first, and what of it before the rest: what says least comes first.
+_FIRST = ("context", "date", "doubt", "history", "family", "negated")
+_LATER = ("severity", "side", "course")
+_ALL = {_FIRST: 2, _LATER: 3}  # of as many, every choice is a form; more are taken off in turn
+
+_ROUNDS = 4  # that a string is tidied
+_NEAR = 40  # characters before a letter, or at the end of a string, that are looked at
+
+_START = r"(?<![^\W_])(?<![^\W_]-)"
+_END = r"(?![^\W_]|[-'][^\W_])"
+_YEAR = r"(?:19|20)\d\d"
+_AMOUNT = r"\s*(?:(?:mc?g|ml|g|iu|ie|ui|k?cal|units?|cells)\b|%|/)"
+_PREGNANT = r"\s*(?:of\s+)?(?:gestation|pregnan|gravid|ssw\b|zwanger|amenorr|de\s+gesta)"
+_ADJECTIVE = r"\s+\w+(?:al|ic|ive|ous|ary|oid|ed)\b"
+_GERMAN_NOUN = r"\s+(?:auf\b|[A-Z\u00c4\u00d6\u00dc][a-z\u00e4\u00f6\u00fc\u00df]{2})"
+_SHOUTED = r"(?!\s+(?:FOR|TO)\b)\s+[^\W\d_][^a-z]*$"
+_ALONE = r"(?:$|[\s)\],;:]|\.(?:\s|$))(?!\s*\d)"
+
+# What has to follow a cue, by how the table writes it. "no 3" is a number, "post viral" no past.
+_FOLLOWED = {
+    "no": re.compile(r"(?![.\u00ba\u00b0]|[.:]?\s*\d)"),
+    "post": re.compile(f"(?!{_ADJECTIVE})", re.IGNORECASE),
+    "chr": re.compile(r"(?!\.?\s*[\dXY])"),
+    "chr.": re.compile(r"(?!\s*[\dXY])"),
+    "=Zn": re.compile(_GERMAN_NOUN),
+    "=ZN": re.compile(_GERMAN_NOUN),
+    "=VA": re.compile(_GERMAN_NOUN),
+    "=Va.": re.compile(_GERMAN_NOUN),
+    "=Li": re.compile(_GERMAN_NOUN),
+    "=Re": re.compile(_GERMAN_NOUN),
+    "=RT": re.compile(_SHOUTED),
+    "=LT": re.compile(_SHOUTED),
+    **{f"={letter}": re.compile(_ALONE) for letter in "LRGD"},
+}
+# Letters after these are a kind of it, or of a list: hepatitis D, vitamin D, hepatitis B and D.
+_LETTERED = re.compile(
+    r"(?:\b(?:vitamine?[ae]?s?|vit|h\W?epatit\w+|groupe?|grupo|gruppe?|type?|tipo|grad[eo]|stage"
+    r"|stade|class[eia]?|fa[ck]t\w+|fattore|antig\w+|immunoglobulin\w*|ig|rh|rhesus|chromosome?"
+    r"|cyclin|cathepsin|complex\w*|protein\w*|subtype|variant|score|child|apo\w*|lamin|troponin\w*"
+    r"|haplogroup|coenzyme|phase|[a-z],)|[/&+.'-])\W*$"
+)
+_LISTED = re.compile(r"\b(?:and|or|et|ou|und|y|e|i|[a-z])\W*$")
+_LETTERS = ("l", "r", "g", "d")
+
+# Words that join a thing to what was taken off. A name that begins with one keeps it.
+_JOIN = (
+    "of|for|to|with|the|an|in|on|at|and|by|about|as|de|del|des|du|da|do|dos|das|di|della|dello"
+    "|la|le|les|el|los|las|il|lo|un|une|una|uno|um|uma|et|en|y|con|com|per|por|para|pour|avec"
+    "|von|vom|mit|und|bei|am|im|an|einer|eines|einem|einen|eine|ein|der|die|das|dem|den"
+    "|van|het|een|met|voor|op|aan|bij|na|po|z|ze|w|we|u|oraz|\u0441|\u0441\u043e|\u0432|\u043d\u0430"
+    "|\u043f\u043e|\u0438|or|oder|ou|o|lub|but|has|had|was|is"
+)
+_NAMED = (
+    r"(?i:von\s+(?:willebrand|recklinghausen|hippel|gierke|meyenburg)|de\s+(?:quervain|lange|toni"
+    r"|morsier|novo)|di\s+george|in\s+situ|le\s+fort|van\s+der|la\s+crosse)"
+)
+_LEADING = re.compile(
+    rf"^(?:(?!{_NAMED})(?:(?=\w\w)(?:{_JOIN})\s+|a\s+(?!fib|flutter|tach|v\b)|d['\u2019]\s*))+"
+)
+_TRAILING = re.compile(rf"(?:\s+(?:(?=\w\w)(?:{_JOIN})|d['\u2019])(?!\w))+$")
+_SAYS_NOTHING = re.compile(rf"(?:[\W_]|\b(?:\d+|{_JOIN}|a|e|i|d)\b)*")
+_JOINS = re.compile(rf"(?:[\W_]|\b(?:{_JOIN}|a|e|i|d)\b)*")
+_WORDS = re.compile(r"[^,;()\[\]{}\s]+")
+_HANGING = " ,;:="
+_STROKES = "-\u2013\u2014./&"
+_EMPTY = re.compile(r"[(\[{][\s,;:.?-]*[)\]}]")
+_TIDY = (
+    (re.compile(r"(?<=[(\[{])[\s,;:]+|[\s,;:]+(?=[)\]}])"), ""),
+    (re.compile(r"\s*([,;:])(?:\s*[,;:])+"), r"\1"),
+    (re.compile(r"\s+(?=[,;](?:\s|$))"), ""),
+    (re.compile(r"\s+"), " "),
+)
+
+
+class Cue(NamedTuple):
+    """Words that say something about a thing, where they stand in a string."""
+
+    kind: str  # one of KINDS
+    value: str  # "left", "mild", "2014"; empty where the kind says all
+    text: str  # as written: "h/o"
+    start: int
+    end: int
+
+
+class _Entry(NamedTuple):
+    """A row of the table."""
+
+    kind: str
+    value: str
+    place: str
+    written: str  # exactly so, if it is not empty
+    followed: re.Pattern[str] | None  # what has to come next
+
+
+def find_cues(text: str) -> list[Cue]:
+    """The cues of a string in order, the longest where several begin; none overlap.
+
+    >>> [(cue.kind, cue.value, cue.text) for cue in find_cues("h/o severe asthma since 2014")]
+    [('history', '', 'h/o'), ('severity', 'severe', 'severe'), ('date', '2014', 'since 2014')]
+    >>> find_cues("disease, not otherwise specified")
+    []
+    """
+    plain = _plain(text)
+    pattern, table = _cues()
+    spots = [
+        (match, entries)
+        for match in pattern.finditer(plain)
+        if (entries := _entries(text, plain, match, table))
+    ]
+    return list(_standing(text, plain, spots)) if spots else []
+
+
+def readings(text: str, cues: Iterable[Cue]) -> Iterator[tuple[str, tuple[Cue, ...]]]:
+    """Forms of a string, from itself to that without any of its cues, and what each is without.
+
+    At most 12, all different. What decides or dates a thing, or says nothing of it, goes before
+    what may be part of its name; those with least taken off come first.
+
+    >>> text = "h/o severe acute pancreatitis"
+    >>> [form for form, _ in readings(text, find_cues(text))]  # doctest: +NORMALIZE_WHITESPACE
+    ['h/o severe acute pancreatitis', 'severe acute pancreatitis', 'acute pancreatitis',
+     'severe pancreatitis', 'pancreatitis']
+    """
+    yield text, ()
+    cues = sorted(cues, key=_start)
+    first, later = (
+        _choices([cue for kind in kinds for cue in cues if cue.kind == kind], _ALL[kinds])
+        for kinds in (_FIRST, _LATER)
+    )
+    seen = {text}
+    for some in (*first, *((*first[-1], *some) for some in later[1:])):
+        removed = tuple(sorted(some, key=_start))
+        form = without(text, removed) if removed else text
+        if form not in seen and any(map(str.isalpha, form)):
+            seen.add(form)
+            yield form, removed
+
+
+def without(text: str, cues: Iterable[Cue]) -> str:
+    """A string without these cues, and without the signs and little words that are left hanging.
+
+    >>> text = "pain in the knee (left), chronic"
+    >>> without(text, find_cues(text)), without("carcinoma , stage 4 ", ())
+    ('pain in the knee', 'carcinoma, stage 4')
+    """
+    pieces, last = [], 0
+    for cue in sorted(cues, key=_start):
+        pieces.append(text[last : cue.start])
+        last = cue.end
+    if not pieces:
+        return _tidy(text)
+    pieces.append(text[last:])
+    bare = [_WORDS.sub("", piece) if _JOINS.fullmatch(piece) else piece for piece in pieces]
+    form = _tidy(" ".join(bare))
+    if _JOINS.fullmatch(pieces[0]):
+        form = _LEADING.sub("", form)
+    if _JOINS.fullmatch(pieces[-1]):
+        joint = _TRAILING.search(form, max(0, len(form) - _NEAR))
+        form = form[: joint.start()] if joint else form
+    return _tidy(form)
+
+
+def attributes(cues: Iterable[Cue]) -> tuple[Attribute, ...]:
+    """What cues say of a thing; context says nothing of it.
+
+    >>> attributes(find_cues("known asthma, severe"))
+    (Attribute(kind='severity', value='severe', text='severe'),)
+    """
+    return tuple(Attribute(cue.kind, cue.value, cue.text) for cue in cues if cue.kind in ATTRIBUTES)
+
+
+def _start(cue: Cue) -> int:
+    return cue.start
+
+
+def _choices(cues: Sequence[Cue], every: int) -> list[tuple[Cue, ...]]:
+    """Which of some cues are taken off together: none first, all last."""
+    if len(cues) <= every:
+        return [some for size in range(len(cues) + 1) for some in combinations(cues, size)]
+    return [tuple(cues[:size]) for size in sorted({0, 1, 2, 3, len(cues)})]
+
+
+def _tidy(text: str) -> str:
+    """A string without brackets around nothing, and signs and spaces that separate nothing."""
+    for _ in range(_ROUNDS):
+        before, text = text, _EMPTY.sub(" ", text)
+        for pattern, instead in _TIDY:
+            text = pattern.sub(instead, text)
+        text = text.lstrip(f"{_HANGING}/)]}}").rstrip(f"{_HANGING}([{{")
+        words = text.split(" ")
+        while words and not words[0].strip(_STROKES):
+            del words[0]
+        while words and not words[-1].strip(_STROKES):
+            del words[-1]
+        text = " ".join(words)
+        if text == before:
+            break
+    return text
+
+
+def _standing(
+    text: str, plain: str, spots: Sequence[tuple[re.Match[str], Sequence[_Entry]]]
+) -> Iterator[Cue]:
+    """The cues among what looks like one: those that stand where the table has them."""
+    edges = [0, *(edge for match, _ in spots for edge in match.span()), len(plain)]
+    says = [
+        _SAYS_NOTHING.fullmatch(plain, edges[i], edges[i + 1]) is None
+        for i in range(0, len(edges), 2)
+    ]
+    chosen: list[_Entry | None] = []
+    said = [position for position, says_it in enumerate(says) if says_it] or [len(says)]
+    clear = True  # whether nothing but cues has come so far
+    for position, (_, entries) in enumerate(spots):
+        clear = clear and not says[position]
+        chosen.append(_fitting(entries, "before", clear and said[-1] > position))
+        clear = clear and chosen[-1] is not None
+    clear = True
+    for position in range(len(spots) - 1, -1, -1):
+        clear = clear and not says[position + 1]
+        if chosen[position] is None:
+            chosen[position] = _fitting(spots[position][1], "after", clear and said[0] <= position)
+        clear = clear and chosen[position] is not None
+    for (match, _), entry in zip(spots, chosen, strict=True):
+        if entry is not None:
+            start, end = match.span()
+            value = text[slice(*match.span(match.lastgroup))] if match.lastgroup else entry.value
+            yield Cue(entry.kind, value, text[start:end], start, end)
+
+
+def _fitting(entries: Iterable[_Entry], place: str, at_edge: bool) -> _Entry | None:
+    """The first row that may stand there."""
+    for entry in entries:
+        if entry.place == "any" and entry.kind != "negated":
+            return entry
+        if at_edge and entry.place in (place, "any"):
+            return entry
+    return None
+
+
+def _entries(
+    text: str, plain: str, match: re.Match[str], table: dict[str, list[_Entry]]
+) -> Sequence[_Entry]:
+    """The rows that a part of a string may be, as it is written and by what comes next."""
+    start, end = match.span()
+    if match.lastgroup:
+        return _DATE
+    letter = match[0].strip("()")
+    if letter in _LETTERS and (
+        _LETTERED.search(plain, max(0, start - _NEAR), start)
+        or (letter in "gd" and _LISTED.search(plain, max(0, start - _NEAR), start))
+    ):
+        return ()
+    written = " ".join(text[start:end].split())
+    return [
+        entry
+        for entry in table[" ".join(match[0].split())]
+        if entry.written in ("", written)
+        and (entry.followed is None or entry.followed.match(text, end))
+    ]
+
+
+_DATE = (_Entry("date", "", "any", "", None),)
+
+
+@cache
+def _cues() -> tuple[re.Pattern[str], dict[str, list[_Entry]]]:
+    """One pattern of all cues, and their rows by what it matches."""
+    table: defaultdict[str, list[_Entry]] = defaultdict(list)
+    dates: defaultdict[str, list[str]] = defaultdict(list)
+    names = []
+    for row in _rows():
+        cue, exact = row["cue"], row["cue"].startswith("=") and len(row["cue"]) > 1
+        key = _plain(cue.removeprefix("=") if exact else cue)
+        if row["kind"] == "date":
+            dates[row["value"]].append(key)
+        elif row["kind"] == "name":
+            names.append(key)
+        else:
+            followed = _FOLLOWED.get(cue)
+            written = cue[1:] if exact else ""
+            table[key].append(_Entry(row["kind"], row["value"], row["place"], written, followed))
+    for entries in table.values():
+        entries.sort(key=lambda entry: PLACES.index(entry.place))
+    for name in names:
+        table[name] = []
+    words = _either(key for key in table if key[0].isalnum())
+    signs = _either(key for key in table if not key[0].isalnum())
+    date = _date({part: _either(keys, end=r"(?![^\W_])") for part, keys in dates.items()})
+    return re.compile(f"{_START}(?:{date}|{words})|{signs}"), dict(table)
+
+
+def _date(part: dict[str, str]) -> str:
+    """A pattern of dates, of how long something lasts, and of ages; `part` has words of them."""
+    day, some = r"\d{1,2}(?:st|nd|rd|th|er|[.\u00ba])?", r"\d{1,3}(?:[.,]\d)?(?:\s*-\s*\d{1,3})?\+?"
+    year = rf"{_YEAR}s?(?:\s*(?:\u0433(?:\u043e\u0434[\u0430\u0443]?|\.)?|r(?:oku|\.)))?"
+    month = rf"(?:{day}\s*(?:of\s+|de\s+)?)?{part['month']}[.,]?\s*(?:de\s+)?(?:{_YEAR}|'\d\d)"
+    core = (
+        r"\d{1,2}[./-]\d{1,2}[./-](?:\d{4}|\d\d)",
+        rf"{_YEAR}[-./](?:0?[1-9]|1[0-2])(?:[-./]\d{{1,2}})?",
+        rf"(?:0?[1-9]|1[0-2])[./-]{_YEAR}",
+        month,
+        rf"{_YEAR}\s*-\s*(?:{_YEAR}|\d\d)",
+        rf"{year}(?!{_AMOUNT}|[.,/]\d)",
+        rf"{some}[\s-]*{part['unit']}",
+        r"(?<!va )(?<!visus )\d{1,2}/(?:52|12|7)",
+    )
+    lead = rf"(?:{part['lead']}\s+|x\s*)"
+    tail = rf"(?:[\s-]+{part['tail']})*{_END}(?!{_PREGNANT})"
+    short = rf"{some}\s*{part['short']}|{part['count']}\s+{part['unit']}"
+    return (
+        rf"{lead}{{0,2}}(?P<date>{'|'.join(core)}){tail}|{lead}(?P<since>{short}){tail}"
+        rf"|(?P<moment>{part['moment']}){_END}"
+    )
+
+
+def _either(keys: Iterable[str], *, end: str = _END) -> str:
+    """A pattern of any of these strings, the longest first; what they begin with comes once."""
+    return _tails(sorted(set(keys)), "", end)
+
+
+def _tails(tails: Sequence[str], last: str, end: str) -> str:
+    shared: defaultdict[str, list[str]] = defaultdict(list)
+    for tail in tails:
+        shared[tail[:1]].append(tail[1:])
+    branches = [
+        (r"\s+" if char == " " else re.escape(char)) + _tails(rest, char, end)
+        for char, rest in shared.items()
+        if char
+    ]
+    if "" in shared:
+        branches.append(end if last.isalnum() else "")
+    return branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"
+
+
+def _rows() -> list[dict[str, str]]:
+    try:
+        with FILE.open(encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE, restval="")
+            if tuple(reader.fieldnames or ()) != COLUMNS:
+                raise ValueError(f"its columns are {reader.fieldnames}")
+            return list(reader)
+    except (OSError, ValueError) as error:
+        raise ArtefactError(
+            "the table of cues cannot be read", where=FILE, values=error,
+            remedy="Install medcoder again",
+        ) from error  # fmt: skip
+
+
+def _plain(text: str) -> str:
+    """A string in small letters without accents, each character where it was."""
+    return text.lower() if text.isascii() else text.translate(_PLAIN)
+
+
+class _Plain(dict[int, str]):
+    """What stands for a character; each is worked out when it is first met."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        plain = char.lower()
+        bare = unicodedata.normalize("NFD", plain)[:1]
+        if "a" <= bare <= "z" or bare == "\u0435" or len(plain) > 1:
+            plain = bare
+        self[code] = plain
+        return plain
+
+
+_PLAIN = _Plain(
+    {0x2019: "'", 0x2018: "'", 0xB4: "'", 0x2010: "-", 0x2011: "-", 0x2013: "-", 0x142: "l",
+     0x141: "l"}
+)  # fmt: skip
