@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,12 +14,15 @@ from medcoder.cli.options import AsJson, Index, name_list
 from medcoder.cli.texts import File, Texts, given
 from medcoder.normalize.stages import STAGES
 from medcoder.text import clean
-from medcoder.types import Answer, Match
+from medcoder.types import Answer, Attribute, Match
 
 if TYPE_CHECKING:
     from medcoder.normalize import Normalizer
 
-_KEYS = ("concept", "name", "term", "language", "source", "codes", "confidence", "stage")
+_KEYS = (
+    "concept", "name", "term", "language", "source", "codes", "confidence", "stage", "attributes",
+    "span", "twins",
+)  # fmt: skip
 _SCORES = ("cosine", "similarity", "score")
 _DIGITS = 6
 _LONGEST = 120  # characters of a string that are shown
@@ -31,6 +34,8 @@ EXAMPLES = """
   medcoder normalize --file column.txt --json > answers.jsonl
 
   medcoder normalize "MI" --top 5 --vocabularies ICD10CM --explain
+
+  medcoder normalize "VUR, OME, s/p BMT 2014" --split --targets billable
 """
 
 
@@ -49,13 +54,19 @@ def normalize(
     languages: Annotated[
         str | None, typer.Option(help="Only terms in these count, as in: en,es.")
     ] = None,
+    targets: Annotated[
+        str, typer.Option(help="Only such concepts: leaf, billable, standard; or any.")
+    ] = "any",
     stages: Annotated[
-        str | None, typer.Option(help="Which look for candidates: code,exact,dense,ngram.")
+        str | None, typer.Option(help=f"Which look for candidates: {','.join(STAGES)}.")
     ] = None,
     threshold: Annotated[
         float | None,
         typer.Option(min=0, max=1, help="Least confidence of a match. Default: the index's own."),
     ] = None,
+    split: Annotated[
+        bool, typer.Option("--split", help="Answer several things in a string one by one.")
+    ] = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show scores, codes and what decided.")
     ] = False,
@@ -68,7 +79,9 @@ def normalize(
         "types": name_list("--types", types),
         "vocabularies": name_list("--vocabularies", vocabularies),
         "languages": name_list("--languages", languages),
+        "targets": targets,
         "threshold": threshold,
+        "split": split,
         # The runner-up is part of an explanation.
         "top": max(top, 2) if explain else top,
     }
@@ -106,13 +119,23 @@ def as_dict(answer: Answer, top: int, *, explain: bool) -> dict[str, Any]:
     keys = _KEYS + _SCORES if explain else _KEYS
     entry: dict[str, Any] = {
         "query": answer.query,
-        "matches": [match.as_dict(keys, digits=_DIGITS) for match in answer.matches[:top]],
+        "status": answer.status,
+        "matches": [match.as_dict(keys, digits=_DIGITS) for match in _shown(answer, top)],
         "rejected": [match.as_dict(keys, digits=_DIGITS) for match in answer.rejected[:top]],
         "confidence": round(answer.confidence, _DIGITS),
         "threshold": round(answer.threshold, _DIGITS),
         "reason": answer.reason,
+        "review": answer.review,
+        "steps": list(answer.steps),
+        "span": answer.span and list(answer.span),
+        "parts": [as_dict(part, top, explain=explain) for part in answer.parts],
     }
     return entry | ({"why": why(answer)} if explain else {})
+
+
+def _shown(answer: Answer, top: int) -> Sequence[Match]:
+    """The matches of an answer; of one that is split, the best of each part."""
+    return answer.matches if answer.parts else answer.matches[:top]
 
 
 def show_table(answers: Sequence[Answer], *, codes: bool) -> None:
@@ -120,30 +143,46 @@ def show_table(answers: Sequence[Answer], *, codes: bool) -> None:
     headers = ["query", "concept", "name", "matched term", "confidence", "stage"]
     table = new_table(*headers, *(["codes"] if codes else []))
     for answer in answers:
-        query = _short(answer.query)
-        if not answer.candidates:
-            add_row(table, query, "no match", answer.reason)
-        for position, match in enumerate(answer.candidates):
-            kept = bool(answer.matches)
-            cells = [
-                query if position == 0 else "",
-                match.concept if kept else "no match" if position == 0 else "",
-                match.name if kept else _rejected(answer, match),
-                match.term,
-                f"{match.confidence:.2f}",
-                match.stage,
-            ]
-            add_row(
-                table, *cells, *([", ".join(code.curie for code in match.codes)] if codes else [])
-            )
+        if answer.parts:
+            add_row(table, _short(answer.query), f"{len(answer.parts)} things", answer.review)
+        for part in answer.parts or (answer,):
+            for cells in _rows(part, of_part=bool(answer.parts), codes=codes):
+                add_row(table, *cells)
     out().print(table)
+
+
+def _rows(answer: Answer, *, of_part: bool, codes: bool) -> Iterator[list[str]]:
+    """The rows of an answer in the table."""
+    query = f"  {_short(answer.query)}" if of_part else _short(answer.query)
+    if not answer.candidates:
+        yield [query, "no match", answer.reason]
+    for position, match in enumerate(answer.candidates):
+        first, kept = position == 0, bool(answer.matches)
+        cells = [
+            query if first else "",
+            match.concept if kept else "no match" if first else "",
+            _named(answer, match, first) if kept else _rejected(answer, match),
+            match.term,
+            f"{match.confidence:.2f}",
+            match.stage,
+        ]
+        yield cells + ([", ".join(code.curie for code in match.codes)] if codes else [])
+
+
+def _named(answer: Answer, match: Match, first: bool) -> str:
+    return f"{match.name} (to review: {answer.review})" if first and answer.review else match.name
 
 
 def show_reasons(answers: Sequence[Answer], top: int) -> None:
     """A paragraph for each answer: the candidates with their scores, and what decided."""
     for answer in answers:
-        verdict = "" if answer.matches else "  no match"
+        verdict = {"match": "", "review": "  to review", "none": "  no match"}[answer.status]
         line((_short(answer.query) or "(empty)", "bold"), (verdict, "yellow"))
+        for step in answer.steps:
+            line(("    first       ", "dim"), step)
+        if answer.parts:
+            show_reasons(answer.parts, top)
+            continue
         for match in answer.candidates[:top]:
             mark = "" if answer.matches else "rejected: "
             line(f"  {mark}{match.concept}  {match.name}")
@@ -157,7 +196,16 @@ def show_reasons(answers: Sequence[Answer], top: int) -> None:
                 f"similarity {_number(match.similarity)}, stage {match.stage}"
             )
             line(("    confidence  ", "dim"), scores)
+            if match.attributes:
+                line(("    said of it  ", "dim"), ", ".join(map(said, match.attributes)))
+            if match.twins:
+                line(("    the same    ", "dim"), ", ".join(match.twins))
         line(f"  {why(answer)}")
+
+
+def said(attribute: Attribute) -> str:
+    """An attribute in words: left (R), history (h/o)."""
+    return f"{attribute.value or attribute.kind} ({attribute.text})"
 
 
 def why(answer: Answer) -> str:
@@ -185,6 +233,10 @@ def _best(best: Match, equals: int) -> str:
     if best.stage == "code":
         rivals = f", and {equals} of the other candidates may be meant as well" if equals else ""
         return f"It is a code of {best.name!r}{rivals}."
+    if best.stage == "abbreviation":
+        return f"With its abbreviations written out, {of} {best.term!r} is found."
+    if best.stage == "slip":
+        return f"But for a slip in a word, it is {of} {best.term!r}."
     if best.stage == "exact":
         rivals = f", and so do {equals} of the other candidates" if equals else ""
         return f"It equals {of} {best.term!r}, but for case, accents and punctuation{rivals}."
@@ -205,12 +257,17 @@ def _next(others: Sequence[Match]) -> list[str]:
 def _verdict(answer: Answer) -> str:
     sure, least = f"{answer.confidence:.3f}", f"{answer.threshold:.3f}"
     if answer.matches:
-        return f"Its confidence of {sure} reaches the threshold of {least}."
+        reached = f"Its confidence of {sure} reaches the threshold of {least}"
+        return (
+            f"{reached}; a person must look: {answer.review}." if answer.review else f"{reached}."
+        )
+    if answer.review and answer.confidence >= answer.threshold:
+        return f"It is no match, and a person must look: {answer.review}."
     return f"Its confidence of {sure} is below the threshold of {least}: no match."
 
 
 def _rejected(answer: Answer, match: Match) -> str:
-    return answer.reason or f"rejected: {match.name} ({match.concept})"
+    return answer.reason or answer.review or f"rejected: {match.name} ({match.concept})"
 
 
 def _number(value: float | None) -> str:

@@ -109,8 +109,8 @@ class Batch:
 
     texts: Sequence[str]
     words: list[list[str]]
-    known_words: list[list[bool]]  # which of them are in some term
-    known: Flags  # whether all are
+    right_words: list[list[bool]]  # which of them have no slip: they are words as they are
+    known: Flags  # whether all are in some term
     unsettled: Flags  # which queries the stages to come are still asked
     row_terms: RowTerms
     hidden: Hidden
@@ -120,8 +120,8 @@ class Batch:
     meaning: Sequence[str]  # names of the stages that compare vectors
 
     def spelt(self, query: int, words: Sequence[str]) -> bool:
-        """Whether a query is these words but for a slip in a word that no term has."""
-        return as_spelt(self.words[query], self.known_words[query], words)
+        """Whether a query is these words but for a slip in a word that is none as it is."""
+        return as_spelt(self.words[query], self.right_words[query], words)
 
     @property
     def wanted(self) -> int:

@@ -87,7 +87,7 @@ class Calibration:
         rows = features(candidates, first)
         confidences = _confidence(rows, np.array(self.others))
         confidences[:1] = _confidence(rows[:1], np.array(self.best))
-        return confidences[_leaders(candidates[:first])]
+        return confidences[leaders(candidates[:first])]
 
     def threshold_for(self, precision: float) -> float | None:
         """The least confidence at which the answers held out were this precise, or None.
@@ -132,8 +132,7 @@ class Asked(NamedTuple):
     @property
     def right(self) -> bool:
         """Whether a concept that bears the best name is meant."""
-        leaders = _leaders(self.candidates)
-        pairs = zip(self.candidates, leaders, strict=True)
+        pairs = zip(self.candidates, leaders(self.candidates), strict=True)
         return any(candidate.concept == self.concept for candidate, leader in pairs if leader == 0)
 
 
@@ -143,11 +142,11 @@ def features(candidates: Sequence[Candidate], first: int | None = None) -> Float
     """
     rows = np.zeros((len(candidates[:first]), len(FEATURES)))
     scores = [round(candidate.score, _DIGITS) for candidate in candidates]
-    leaders = _leaders(candidates)
-    ties = Counter(scores[leader] for leader in set(leaders))
-    second = next((score for score, leader in zip(scores, leaders, strict=True) if leader), 0.0)
+    names = leaders(candidates)
+    ties = Counter(scores[leader] for leader in set(names))
+    second = next((score for score, leader in zip(scores, names, strict=True) if leader), 0.0)
     for position, candidate in enumerate(candidates[:first]):
-        margin = scores[position] - (scores[0] if leaders[position] else second)
+        margin = scores[position] - (scores[0] if names[position] else second)
         rows[position] = (
             candidate.score,
             candidate.score**2,
@@ -165,18 +164,7 @@ def features(candidates: Sequence[Candidate], first: int | None = None) -> Float
     return rows
 
 
-def namesakes(candidates: Sequence[Candidate]) -> int:
-    """How many concepts bear the name of the best.
-
-    A user who gave the name to a concept by a custom term means that concept.
-    """
-    pairs = zip(candidates, _leaders(candidates), strict=True)
-    bearers = [candidate for candidate, leader in pairs if leader == 0]
-    own = [candidate for candidate in bearers if candidate.term < 0]
-    return len(own if bearers and bearers[0].term < 0 else bearers)
-
-
-def _leaders(candidates: Sequence[Candidate]) -> list[int]:
+def leaders(candidates: Sequence[Candidate]) -> list[int]:
     """The position of the first candidate with the name of each; without a name, its own."""
     first: dict[str, int] = {}
     return [
@@ -248,13 +236,13 @@ def _table(
     """Features of the first names of all queries, which are right, and which come first."""
     rows, right, first = [np.zeros((0, len(FEATURES)))], [], []
     for query in asked:
-        leaders = _leaders(query.candidates)
+        leading = leaders(query.candidates)
         meant = {
             leader
-            for candidate, leader in zip(query.candidates, leaders, strict=True)
+            for candidate, leader in zip(query.candidates, leading, strict=True)
             if candidate.concept == query.concept
         }
-        names = [leader for leader in sorted(set(leaders)) if leader < _TAUGHT]
+        names = [leader for leader in sorted(set(leading)) if leader < _TAUGHT]
         rows.append(features(query.candidates, _TAUGHT)[names])
         right += [name in meant for name in names]
         first += [name == 0 for name in names]

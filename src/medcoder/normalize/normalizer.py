@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,8 @@ from medcoder.encode import load_exported
 from medcoder.errors import ArtefactError, UsageError
 from medcoder.index import open_index
 from medcoder.kg import KG
-from medcoder.normalize.batch import Candidate, Search
+from medcoder.normalize.asking import Asking, Request
+from medcoder.normalize.batch import Search
 from medcoder.normalize.build import (
     CALIBRATION,
     ENCODER,
@@ -25,22 +25,17 @@ from medcoder.normalize.build import (
     open_parts,
     read_calibration,
 )
-from medcoder.normalize.calibrate import Calibration, namesakes
-from medcoder.normalize.custom_terms import SOURCE, CustomTerms, custom_terms_file
-from medcoder.normalize.filters import Filter, Filters
+from medcoder.normalize.calibrate import Calibration
+from medcoder.normalize.custom_terms import CustomTerms, custom_terms_file
+from medcoder.normalize.filters import ANY, Filter, Filters
 from medcoder.normalize.rank import Ranker
-from medcoder.normalize.reading import least_cosine
-from medcoder.normalize.stages import CERTAIN, STAGES, calibration_name
-from medcoder.normalize.typos import is_abbreviation
-from medcoder.text import clean, fold, not_a_term, nothing_meant
-from medcoder.types import Answer, Encoder, Match, Progress
+from medcoder.normalize.stages import STAGES, calibration_name
+from medcoder.types import Answer, Encoder, Progress
 from medcoder.vectors import NO_ROW, Vectors
 
 Names = Collection[str] | str | None
 _BATCH = 512  # distinct strings at a time
 _KEPT = 1 << 14  # answers that are remembered, the latest asked for
-_ALIKE = 0.3  # similarity of letters that speaks for a candidate, whatever the model can read
-UNREAD = "it has no word that is known"
 
 
 class Normalizer:
@@ -73,6 +68,9 @@ class Normalizer:
             open_index(meta["index"], vectors, path / SEARCH),
             open_grams(path, len(vectors)),
             self.custom_terms,
+        )
+        self._asking = Asking(
+            kg, self._ranker, self.custom_terms, lambda: self.encoder, self._calibration
         )
 
     @classmethod
@@ -133,15 +131,19 @@ class Normalizer:
         types: Names = None,
         vocabularies: Names = None,
         languages: Names = None,
+        targets: str = ANY,
         stages: Collection[str] = STAGES,
         threshold: float | None = None,
+        split: bool = False,
     ) -> Answer:
         """The concepts that a string most likely means, best first.
 
         types, vocabularies: only concepts of these semantic types, with a code in these
         languages: only terms in these languages count
-        stages: which of `STAGES` look for candidates: code, exact, dense, ngram
+        targets: "leaf", "billable", "standard": only such concepts; or "any"
+        stages: which of `STAGES` look for candidates: code, exact, abbreviation, slip, dense, ngram
         threshold: least confidence of an answer, instead of what was fitted to the graph
+        split: several things in a string are answered one by one, see `Answer.parts`
         """
         [answer] = self.normalize_many(
             [text],
@@ -149,8 +151,10 @@ class Normalizer:
             types=types,
             vocabularies=vocabularies,
             languages=languages,
+            targets=targets,
             stages=stages,
             threshold=threshold,
+            split=split,
         )
         return answer
 
@@ -162,8 +166,10 @@ class Normalizer:
         types: Names = None,
         vocabularies: Names = None,
         languages: Names = None,
+        targets: str = ANY,
         stages: Collection[str] = STAGES,
         threshold: float | None = None,
+        split: bool = False,
         progress: Progress | None = None,
     ) -> Iterator[Answer]:
         """The answer for each string in order, as they come; equal strings are looked up once."""
@@ -172,7 +178,7 @@ class Normalizer:
                 "normalize_many takes a list of strings",
                 remedy="For a single string, use normalize",
             )
-        wanted = Filter.of(types, vocabularies, languages)
+        wanted = Filter.of(types, vocabularies, languages, targets)
         search = Search(
             top=_checked_top(top),
             stages=_checked_stages(stages),
@@ -181,111 +187,21 @@ class Normalizer:
         )
         if threshold is not None and not 0 <= threshold <= 1:
             raise UsageError("threshold must be between 0 and 1", values=threshold)
-        return self._stream(texts, search, wanted, threshold, progress)
+        request = Request(search=search, wanted=wanted, threshold=threshold, split=split)
+        return self._stream(texts, request, progress)
 
     def _stream(
-        self,
-        texts: Iterable[str],
-        search: Search,
-        wanted: Filter,
-        threshold: float | None,
-        progress: Progress | None,
+        self, texts: Iterable[str], request: Request, progress: Progress | None
     ) -> Iterator[Answer]:
         total = len(texts) if isinstance(texts, Sequence) else 0
         done = 0
         stream = iter(texts)
         batches = iter(lambda: list(islice(stream, _BATCH)), [])
-        for answers in each_once(
-            batches, lambda new: self._answers(new, search, wanted, threshold)
-        ):
+        for answers in each_once(batches, lambda new: self._asking.answers(new, request)):
             yield from answers
             done += len(answers)
             if progress is not None:
                 progress("normalising", done, max(total, done))
-
-    def _answers(
-        self, texts: Sequence[str], search: Search, wanted: Filter, threshold: float | None
-    ) -> Iterator[Answer]:
-        cleaned = [clean(text) for text in texts]
-        asked = [text for text in cleaned if text]
-
-        def embed(positions: Sequence[int]) -> Any:
-            return self.encoder.encode([asked[position] for position in positions])
-
-        ranked = iter(self._ranker.find(asked, embed, search))
-        for text, plain in zip(texts, cleaned, strict=True):
-            candidates = next(ranked) if plain else []
-            settled = bool(candidates) and candidates[0].settled
-            calibration = self._calibration((CERTAIN,) if settled else search.stages)
-            least = calibration.threshold if threshold is None else threshold
-            matches = self._matches(candidates, calibration, search.top, wanted)
-            reason = nothing_meant(plain) if plain and not candidates else None
-            if candidates and self._unread(plain, candidates[0], matches[0], calibration):
-                matches = tuple(replace(match, confidence=0.0) for match in matches)
-                reason = UNREAD
-            accepted = bool(matches) and matches[0].confidence >= least
-            yield Answer(
-                query=text,
-                matches=matches if accepted else (),
-                rejected=() if accepted else matches,
-                threshold=least,
-                namesakes=max(namesakes(candidates), 1),
-                reason=f"not a term: {reason}" if reason and not accepted else "",
-            )
-
-    def _unread(self, text: str, best: Candidate, match: Match, calibration: Calibration) -> bool:
-        """Whether the string has no word that the graph or the model knows, and nothing else
-        speaks for the best candidate: neither letters that they share nor a very near meaning.
-        """
-        return (
-            match.confidence >= calibration.threshold
-            and not (best.hit or best.known or best.spelt or best.term < 0)
-            and ((best.similarity or 0.0) < _ALIKE or is_abbreviation(match.term))
-            and not self._knows(text)
-            and (best.cosine or 0.0) < least_cosine(self.encoder, text)
-        )
-
-    def _knows(self, text: str) -> bool:
-        """Whether a word of it, which a single letter is not, is in some term."""
-        known = zip(fold(text).split(), self._ranker.grams.known(text), strict=True)
-        return any(there and not_a_term(word) is None for word, there in known)
-
-    def _matches(
-        self,
-        candidates: Sequence[Candidate],
-        calibration: Calibration,
-        top: int,
-        wanted: Filter,
-    ) -> tuple[Match, ...]:
-        confidences = calibration.confidences(candidates, top)
-        return tuple(
-            self._match(candidate, confidence, wanted)
-            for candidate, confidence in zip(candidates[:top], confidences.tolist(), strict=False)
-        )
-
-    def _match(self, candidate: Candidate, confidence: float, wanted: Filter) -> Match:
-        kg = self.kg
-        concept = kg.terms.id(candidate.concept)
-        if candidate.term < 0:
-            number = -1 - candidate.term
-            term, vocabulary = self.custom_terms.texts[number], SOURCE
-            language = self.custom_terms.languages[number]
-        else:
-            entry = kg.terms_of(concept)[candidate.term - int(kg.terms.first[candidate.concept])]
-            term, language, vocabulary = entry.text, entry.language, entry.vocabulary
-        return Match(
-            concept=concept,
-            name=kg.terms.preferred(candidate.concept),
-            codes=tuple(kg.codes_of(concept, wanted.vocabularies)),
-            term=term,
-            language=language,
-            vocabulary=vocabulary,
-            cosine=candidate.cosine,
-            similarity=candidate.similarity,
-            score=candidate.score,
-            confidence=confidence,
-            stage=candidate.stage,
-        )
 
     def name_vectors(self, concepts: Sequence[str]) -> npt.NDArray[np.float32]:
         """Vectors of the names of concepts, as the index has them: in half precision."""

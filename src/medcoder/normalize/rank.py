@@ -13,6 +13,7 @@ import numpy as np
 
 from medcoder.index import RowIndex
 from medcoder.kg import KG
+from medcoder.normalize.abbreviations import bundled_abbreviations
 from medcoder.normalize.batch import (
     Batch,
     Candidate,
@@ -30,13 +31,15 @@ from medcoder.normalize.custom_terms import CustomTerms, custom_mask, custom_typ
 from medcoder.normalize.filters import Ints, RowTerms
 from medcoder.normalize.stages import STAGES, HitStage, LetterStage, MeaningStage, Measure, Searched
 from medcoder.normalize.stages.letters import Grams
-from medcoder.normalize.typos import is_abbreviation
+from medcoder.normalize.typos import in_capitals, is_abbreviation
+from medcoder.normalize.words import bundled_words
 from medcoder.text import fold, nothing_meant
 from medcoder.vectors import NO_ROW, Vectors
 
 _COMPARED = 16  # of the rows most alike, those that are compared with the query word by word
 _EQUAL = 1e-6  # by which scores of the same name may differ
 _WORDS = 1 << 16  # rows whose words stay in memory
+SLIP = "slip"  # the stage of what the letters stages show to be the query but for a slip
 
 
 class Ranker:
@@ -59,8 +62,8 @@ class Ranker:
     ) -> list[list[Candidate]]:
         """Candidates of each query, best first.
 
-        embed: encodes queries, for the dense stage. A query that is a term but for a slip in a word
-            is not encoded: it takes the vector of that term, as if it were spelt so
+        embed: encodes queries, for the dense stage. A query that is a term, or is but for a slip
+            in a word, is not encoded: it takes the vector of that term, as if it were spelt so
         without: numbers of terms that do not exist for a query; calibration asks so
         """
         return [
@@ -84,11 +87,15 @@ class Ranker:
         stages = [STAGES.load(name)(self._searched) for name in STAGES if name in search.stages]
         letters: list[LetterStage] = _measuring(stages, "similarity")
         meaning: list[MeaningStage] = _measuring(stages, "cosine") if embed is not None else []
+        words = [fold(query).split() for query in queries]
         asked = Batch(
             texts=queries,
-            words=[fold(query).split() for query in queries],
-            known_words=known,
-            known=np.array([all(words) for words in known], np.bool_),
+            words=words,
+            right_words=[
+                some if all(some) else self._right(query, theirs, some)
+                for query, theirs, some in zip(queries, words, known, strict=True)
+            ],
+            known=np.array([all(some) for some in known], np.bool_),
             unsettled=np.ones(len(queries), np.bool_),
             row_terms=RowTerms(self.kg, self.vectors, search.allowed, without),
             hidden=hidden,
@@ -102,7 +109,7 @@ class Ranker:
         spelt = self._spelt(asked, alike)
         vectors, near, near_by = None, *united([])
         if meaning and embed is not None:
-            vectors = self._query_vectors(asked, embed, alike.of(spelt))
+            vectors = self._query_vectors(asked, embed, hits, alike.of(spelt))
             near, near_by = united([stage.find(asked, vectors) for stage in meaning])
         given_by = len(letters) + near_by, alike_by
         scored = self._scored(asked, vectors, near, alike, spelt, given_by)
@@ -141,8 +148,10 @@ class Ranker:
         return hits
 
     def _spelt(self, asked: Batch, alike: Pairs) -> Flags:
-        """Which rows are the query but for a slip in a word that no term has."""
+        """Which rows are the query but for a slip in a word that is none as it is."""
         spelt = np.zeros(len(alike.row), np.bool_)
+        if SLIP not in asked.search.stages:
+            return spelt
         first = np.searchsorted(alike.query, alike.query)
         looked_at = ~asked.known[alike.query] & (np.arange(len(spelt)) - first < _COMPARED)
         looked_at &= asked.row_terms.seen(alike.query, alike.row)
@@ -154,12 +163,28 @@ class Ranker:
             )
         return spelt
 
-    def _query_vectors(self, asked: Batch, embed: Embed, spelt: Pairs) -> Floats:
-        """Vectors of the queries, or of the most similar term that they are but for a slip."""
+    def _right(self, query: str, words: Sequence[str], known: Sequence[bool]) -> list[bool]:
+        """Which words of a query can have no slip."""
+        everyday, short, capitals = bundled_words(), bundled_abbreviations(), in_capitals(query)
+        return [
+            there or word in capitals or word in everyday or word in short
+            for word, there in zip(words, known, strict=True)
+        ]
+
+    def _query_vectors(
+        self, asked: Batch, embed: Embed, hits: Sequence[dict[int, Candidate]], spelt: Pairs
+    ) -> Floats:
+        """Vectors of the queries, or of the term that they are, if only but for a slip."""
         vectors = np.zeros((len(asked.texts), self.vectors.width), np.float32)
         positions, first = np.unique(spelt.query, return_index=True)
         vectors[positions] = self.vectors.take(spelt.row[first])
         similar = dict(zip(positions.tolist(), spelt.value[first].tolist(), strict=True))
+        for position in np.flatnonzero(asked.unsettled).tolist():
+            term = next((hit.term for hit in hits[position].values() if hit.hit), None)
+            row = NO_ROW if term is None or term < 0 else int(self.vectors.term_row[term])
+            if row != NO_ROW:
+                vectors[position] = self.vectors.take(np.array([row]))[0]
+                similar[position] = 1.0
         if len(self.custom_terms):
             typos = custom_typos(self.custom_terms, self.grams, asked)
             for query, (number, similarity) in typos:
@@ -253,7 +278,7 @@ class Ranker:
                     Candidate(
                         concept,
                         term,
-                        names[stage],
+                        SLIP if spelt else names[stage],
                         cosine if cosine == cosine else None,
                         similarity if similarity == similarity else None,
                         score,

@@ -6,6 +6,10 @@ measured for it; what other certain stages find for it still counts. The other k
 gives rows with how near they are, and the ranking fuses what the stages measure, the cosine of the
 meaning and the similarity of the letters. Where two stages measure the same, a row counts by the
 better of their values.
+
+Two stages look for nothing themselves. `abbreviation` has strings looked up with their
+abbreviations written out, and `slip` knows a misspelt name among what the letters are like; what is
+found so bears their name.
 """
 
 from __future__ import annotations
@@ -30,6 +34,8 @@ STAGES = Registry(
     {
         "code": "medcoder.normalize.stages.codes:Codes",
         "exact": "medcoder.normalize.stages.exact:Exact",
+        "abbreviation": "medcoder.normalize.stages.naming:Abbreviation",
+        "slip": "medcoder.normalize.stages.naming:Slip",
         "dense": "medcoder.normalize.stages.dense:Dense",
         "ngram": "medcoder.normalize.stages.letters:Letters",
     },

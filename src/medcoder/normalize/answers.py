@@ -1,0 +1,259 @@
+"""Answers: what the ranking gave for all that a string may say, weighed and put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from medcoder.kg import KG
+from medcoder.normalize.batch import Candidate
+from medcoder.normalize.calibrate import Calibration, leaders
+from medcoder.normalize.custom_terms import SOURCE, CustomTerms
+from medcoder.normalize.filters import Filter
+from medcoder.normalize.interpretations import Interpretation, Understood, says
+from medcoder.normalize.twins import Twins
+from medcoder.text import nothing_meant
+from medcoder.types import Answer, Attribute, Code, Match, Span
+
+ABBREVIATION = "abbreviation"
+_UNLISTED = 0.5  # how well a meaning that nobody listed fits, as a share of how those listed do
+_REVIEWS = {
+    "history": "it is said to be past ({cue}), and nothing here says so",
+    "family": "it is said of the family ({cue}), and nothing here says so",
+    "doubt": "in doubt ({cue})",
+}
+
+# Whether nothing speaks for the best candidate of a string: its term, confidence and the least one
+Unread = Callable[[str, Candidate, str, float, float], bool]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What was asked for, and what the ranking gave."""
+
+    top: int
+    threshold: float | None
+    wanted: Filter
+    ranked: Mapping[str, Sequence[Candidate]]  # of each string that was looked up
+    calibration: Callable[[bool], Calibration]  # of what was measured, or of what was settled
+    unread: Unread
+
+
+class _Weighed(NamedTuple):
+    """A candidate of an interpretation."""
+
+    candidate: Candidate
+    confidence: float
+    written_out: bool
+
+
+class _Scores(NamedTuple):
+    """The candidates of an interpretation, with the confidence of each."""
+
+    meant: Interpretation
+    candidates: Sequence[Candidate]
+    confidences: Sequence[float]
+    least: float
+    unread: bool
+
+    @property
+    def best(self) -> float:
+        return self.confidences[0] if self.confidences else 0.0
+
+
+class Answers:
+    """Makes answers for a graph."""
+
+    def __init__(self, kg: KG, custom_terms: CustomTerms) -> None:
+        self._kg, self._custom_terms = kg, custom_terms
+        self._twins = Twins(kg)
+
+    def answer(
+        self, query: str, understood: Understood, asked: Asked, span: Span | None = None
+    ) -> Answer:
+        """The answer for a string, of what it was understood to say.
+
+        span: where the string is in a longer one, of which it is a part
+        """
+        scores = [self._scores(meant, asked) for meant in understood.meant]
+        weighed = _weighed(scores, asked.top)
+        least = scores[0].least
+        names = leaders([entry.candidate for entry in weighed])
+        twins, namesakes = self._twins_of(weighed, names)
+        matches = tuple(
+            self._match(entry, asked, understood.attributes, twins if not position else (), span)
+            for position, entry in enumerate(weighed)
+            if not position or entry.candidate.concept not in twins
+        )[: asked.top]
+        answer = Answer(
+            query=query,
+            matches=matches,
+            threshold=least,
+            namesakes=namesakes,
+            steps=understood.steps,
+            span=span,
+        )
+        if not matches or matches[0].confidence < least:
+            answer = _refused(answer, _reason(understood, scores))
+        return self._decided(answer, understood, asked)
+
+    def _decided(self, answer: Answer, understood: Understood, asked: Asked) -> Answer:
+        """The answer in view of what decides it: that the thing was, is not, is in doubt."""
+        decides, cue = understood.decides, understood.cue
+        if not decides or not answer.candidates:
+            return answer
+        if decides == "negated":
+            return _refused(answer, f"negated ({cue})")
+        if decides == "doubt":
+            return replace(answer, review=_REVIEWS[decides].format(cue=cue))
+        for said in understood.said:
+            scores = self._scores(Interpretation(said), asked)
+            past = [
+                _Weighed(candidate, confidence, False)
+                for candidate, confidence in zip(
+                    scores.candidates, scores.confidences, strict=False
+                )
+                if says(decides, self._term(candidate)[0])
+            ]
+            if past and past[0].confidence >= scores.least:
+                matches = [
+                    self._match(entry, asked, understood.attributes, (), answer.span)
+                    for entry in past
+                ]
+                concepts = {match.concept for match in matches}
+                rest = [match for match in answer.candidates if match.concept not in concepts]
+                return replace(
+                    answer,
+                    matches=(*matches, *rest)[: asked.top],
+                    rejected=(),
+                    reason="",
+                    namesakes=1,
+                    threshold=scores.least,
+                    steps=(*answer.steps, f"asked for {said!r}"),
+                )
+        refused = _refused(answer, "")
+        return replace(refused, review=_REVIEWS[decides].format(cue=cue))
+
+    def _scores(self, meant: Interpretation, asked: Asked) -> _Scores:
+        candidates = asked.ranked[meant.text]
+        settled = bool(candidates) and candidates[0].settled
+        calibration = asked.calibration(settled)
+        least = calibration.threshold if asked.threshold is None else asked.threshold
+        confidences = calibration.confidences(candidates, asked.top).tolist()
+        unread = bool(candidates) and asked.unread(
+            meant.text, candidates[0], self._term(candidates[0])[0], confidences[0], least
+        )
+        if unread:
+            confidences = [0.0] * len(confidences)
+        return _Scores(meant, candidates, confidences, least, unread)
+
+    def _twins_of(
+        self, weighed: Sequence[_Weighed], names: Sequence[int]
+    ) -> tuple[tuple[int, ...], int]:
+        """Concepts that are the best one in other vocabularies, and how many share its name."""
+        bearers = [
+            entry.candidate
+            for entry, leader in zip(weighed, names, strict=True)
+            if leader == 0 and entry.candidate.name is not None
+        ]
+        if not bearers:
+            return (), 1
+        if bearers[0].term < 0:  # who gave the name to a concept means that one
+            return (), sum(candidate.term < 0 for candidate in bearers)
+        twins = self._twins.of([candidate.concept for candidate in bearers])[1:]
+        return tuple(twins), len(bearers) - len(twins)
+
+    def _match(
+        self,
+        entry: _Weighed,
+        asked: Asked,
+        attributes: tuple[Attribute, ...],
+        twins: Sequence[int],
+        span: Span | None,
+    ) -> Match:
+        candidate, kg = entry.candidate, self._kg
+        concept = kg.terms.id(candidate.concept)
+        term, language, vocabulary = self._term(candidate)
+        others = [kg.terms.id(twin) for twin in twins]
+        codes: dict[Code, None] = {}
+        for some in (concept, *others):
+            codes |= dict.fromkeys(kg.codes_of(some, asked.wanted.vocabularies))
+        return Match(
+            concept=concept,
+            name=kg.terms.preferred(candidate.concept),
+            codes=tuple(codes),
+            term=term,
+            language=language,
+            vocabulary=vocabulary,
+            cosine=candidate.cosine,
+            similarity=candidate.similarity,
+            score=candidate.score,
+            confidence=entry.confidence,
+            stage=ABBREVIATION if entry.written_out else candidate.stage,
+            attributes=attributes,
+            span=span,
+            twins=tuple(others),
+        )
+
+    def _term(self, candidate: Candidate) -> tuple[str, str, str]:
+        """Text, language and vocabulary of the term of a candidate."""
+        if candidate.term < 0:
+            number = -1 - candidate.term
+            return self._custom_terms.texts[number], self._custom_terms.languages[number], SOURCE
+        kg = self._kg
+        entry = kg.terms_of(kg.terms.id(candidate.concept))[
+            candidate.term - int(kg.terms.first[candidate.concept])
+        ]
+        return entry.text, entry.language, entry.vocabulary
+
+
+def _weighed(scores: Sequence[_Scores], top: int) -> list[_Weighed]:
+    """The candidates of all interpretations, each concept once, best first.
+
+    An interpretation counts by how likely it is, and by how well the terminology knows it. The
+    confidence in a concept is what the interpretations that find it add up to.
+    """
+    if len(scores) == 1 and scores[0].meant.weight == 1.0:
+        [only] = scores
+        return [
+            _Weighed(candidate, confidence, only.meant.written_out)
+            for candidate, confidence in zip(only.candidates, only.confidences, strict=False)
+        ]
+    likely = [score.meant.weight * score.best for score in scores]
+    listed = sum(score.meant.weight for score in scores)
+    known = sum(likely)
+    unlisted = max(1.0 - listed, 0.0) * _UNLISTED * known / max(listed, 1e-9)
+    total = max(known + unlisted, 1e-9)
+    best: dict[int, _Weighed] = {}
+    sums: dict[int, float] = {}
+    order: dict[int, float] = {}
+    for score, share in zip(scores, likely, strict=True):
+        pairs = zip(score.candidates, score.confidences, strict=False)
+        for candidate, confidence in pairs:
+            part = share / total * confidence
+            concept = candidate.concept
+            if part > order.get(concept, -1.0):
+                order[concept] = part
+                best[concept] = _Weighed(candidate, 0.0, score.meant.written_out)
+            sums[concept] = sums.get(concept, 0.0) + part
+    ranked = sorted(best, key=lambda concept: (-sums[concept], -order[concept]))
+    return [best[concept]._replace(confidence=min(sums[concept], 1.0)) for concept in ranked][:top]
+
+
+def _refused(answer: Answer, reason: str) -> Answer:
+    return replace(
+        answer,
+        matches=(),
+        rejected=answer.candidates,
+        reason=answer.reason or reason,
+    )
+
+
+def _reason(understood: Understood, scores: Sequence[_Scores]) -> str:
+    """Why nothing can be meant, if that is known."""
+    if scores[0].unread:
+        return "not a term: it has no word that is known"
+    plain = understood.meant[0].text
+    meant = nothing_meant(plain) if plain and not scores[0].candidates else None
+    return f"not a term: {meant}" if meant else ""

@@ -1,0 +1,152 @@
+"""Ask the ranking for all that strings may say, and make their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from medcoder.kg import KG
+from medcoder.normalize.abbreviations import IsName, bundled_abbreviations
+from medcoder.normalize.answers import ABBREVIATION, Answers, Asked
+from medcoder.normalize.batch import Candidate, Search
+from medcoder.normalize.calibrate import Calibration
+from medcoder.normalize.cells import divided, placed
+from medcoder.normalize.custom_terms import CustomTerms, custom_mask
+from medcoder.normalize.filters import Filter
+from medcoder.normalize.interpretations import Understood, understand
+from medcoder.normalize.parse.parts import divisions
+from medcoder.normalize.rank import Ranker
+from medcoder.normalize.reading import least_cosine
+from medcoder.normalize.stages import CERTAIN
+from medcoder.normalize.typos import is_abbreviation
+from medcoder.text import clean, fold, not_a_term, spoken
+from medcoder.types import Answer, Encoder, Span
+
+_ALIKE = 0.3  # similarity of letters that speaks for a candidate, whatever the model can read
+_NAMES = 1 << 14  # strings of which it is remembered whether they are names
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What is wanted of some strings."""
+
+    search: Search
+    wanted: Filter
+    threshold: float | None  # least confidence of an answer, instead of what was fitted
+    split: bool  # whether several things in a string are answered one by one
+
+
+class _Cell(NamedTuple):
+    """A string, what it says as a whole, and what its parts say."""
+
+    text: str
+    whole: Understood
+    ways: Sequence[Sequence[tuple[Span, Understood]]]
+
+    @property
+    def asked(self) -> list[str]:
+        parts = (text for way in self.ways for _, part in way for text in part.asked)
+        return [*self.whole.asked, *parts]
+
+
+class Asking:
+    """Answers strings from a ranking."""
+
+    def __init__(
+        self,
+        kg: KG,
+        ranker: Ranker,
+        custom_terms: CustomTerms,
+        encoder: Callable[[], Encoder],
+        calibration: Callable[[Collection[str]], Calibration],
+    ) -> None:
+        """encoder, calibration: give what is loaded when it is first needed"""
+        self._kg, self._ranker, self._custom_terms = kg, ranker, custom_terms
+        self._encoder, self._calibration = encoder, calibration
+        self._answers = Answers(kg, custom_terms)
+
+    def answers(self, texts: Sequence[str], request: Request) -> Iterator[Answer]:
+        """The answer of each string; all that they may say is looked up at once."""
+        search, is_name = request.search, self._is_name(request.search)
+        cells = [self._read(clean(text), request, is_name) for text in texts]
+        looked_up = list(dict.fromkeys(text for cell in cells for text in cell.asked if text))
+
+        def embed(positions: Sequence[int]) -> Any:
+            return self._encoder().encode([spoken(looked_up[place]) for place in positions])
+
+        ranked = dict(zip(looked_up, self._ranker.find(looked_up, embed, search), strict=True))
+        asked = Asked(
+            top=search.top,
+            threshold=request.threshold,
+            wanted=request.wanted,
+            ranked=ranked,
+            calibration=lambda settled: self._calibration((CERTAIN,) if settled else search.stages),
+            unread=self._unread,
+        )
+        for text, cell in zip(texts, cells, strict=True):
+            yield self._answer(text, cell, asked)
+
+    def _read(self, text: str, request: Request, is_name: IsName) -> _Cell:
+        short = bundled_abbreviations() if ABBREVIATION in request.search.stages else None
+
+        def read(part: str) -> Understood:
+            return understand(part, is_name, self._known, short)
+
+        whole = read(text)
+        if not request.split or (whole.named and not whole.attributes):
+            return _Cell(text, whole, ())
+        ways = [
+            [((start, end), read(text[start:end])) for start, end in way] for way in divisions(text)
+        ]
+        return _Cell(text, whole, ways)
+
+    def _answer(self, query: str, cell: _Cell, asked: Asked) -> Answer:
+        whole = self._answers.answer(query, cell.whole, asked)
+        if not cell.ways:
+            return whole
+        ways = [
+            [
+                self._answers.answer(
+                    cell.text[slice(*span)], part, asked, placed(query, cell.text, span)
+                )
+                for span, part in way
+            ]
+            for way in cell.ways
+        ]
+        return divided(whole, ways)
+
+    def _is_name(self, search: Search) -> IsName:
+        """Whether a string is a name of what may be answered with."""
+        allowed, custom = search.allowed, custom_mask(self._custom_terms, search.allowed)
+
+        @lru_cache(_NAMES)
+        def is_name(text: str) -> bool:
+            return any(custom[number] for _, number in self._custom_terms.exact(text)) or any(
+                allowed is None or allowed.terms[term] for _, term in self._kg.find_terms(text)
+            )
+
+        return is_name
+
+    def _known(self, text: str) -> bool:
+        return bool(self._kg.find_terms(text))
+
+    def _unread(
+        self, text: str, best: Candidate, term: str, confidence: float, least: float
+    ) -> bool:
+        """Whether the string has no word that the graph or the model knows, and nothing else
+        speaks for the best candidate: neither letters that they share nor a very near meaning.
+        """
+        return (
+            confidence >= least
+            and not (best.hit or best.known or best.spelt or best.term < 0)
+            and ((best.similarity or 0.0) < _ALIKE or is_abbreviation(term))
+            and not self._has_known_words(text)
+            and (best.cosine or 0.0) < least_cosine(self._encoder(), text)
+        )
+
+    def _has_known_words(self, text: str) -> bool:
+        """Whether a word of it, which a single letter is not, is in some term."""
+        known = zip(fold(text).split(), self._ranker.grams.known(text), strict=True)
+        return any(there and not_a_term(word) is None for word, there in known)

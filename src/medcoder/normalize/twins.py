@@ -1,0 +1,81 @@
+"""Twins: the same thing in two vocabularies, such as asthma in HPO and in ICD-10-CM.
+
+Concepts are not merged: each vocabulary stays as its publisher made it. But where a string finds
+several by the same name, each in a vocabulary of its own and all of a like kind, or where one
+refers to the other, they are answered together, with the codes of all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+from medcoder.kg import KG
+from medcoder.kg.keys import code_key
+
+_CONDITION = "condition"
+# What is no condition, by the names of semantic types. HPO's branches and the chapters of an ICD
+# are conditions but for these.
+_KINDS = {
+    "drug": r"drug|medica(?:tion|ment)|pharmac|chemical|substance|antibiotic|vitamin|hormone",
+    "procedure": r"procedure|operation|surgery|therapeutic or preventive|regime",
+    "test": r"laboratory|diagnostic|measurement|observable|test",
+    "anatomy": r"anatom|body part|body structure|organ\b|tissue|cell\b|body location|body space",
+    "organism": r"organism|bacteri(?:um|a)|virus|fungus|animal|plant|species|eukaryote",
+    "gene": r"gene|protein|amino acid|nucleotide|enzyme",
+    "other": r"external causes|factors influencing health|special purposes|inheritance|modifier"
+    r"|frequency|past medical|blood group|qualifier|occupation|physical object|device",
+}
+_PATTERNS = {kind: re.compile(rf"\b(?:{names})", re.IGNORECASE) for kind, names in _KINDS.items()}
+_KEPT = 1 << 14
+
+
+class Twins:
+    """Which concepts of a graph are the same thing."""
+
+    def __init__(self, kg: KG) -> None:
+        self._kg = kg
+        self._of = lru_cache(_KEPT)(self._described)
+
+    def of(self, concepts: Sequence[int]) -> list[int]:
+        """Of concepts that bear a name, the twins of the first, itself included; else it alone."""
+        if len(concepts) < 2:
+            return list(concepts)
+        described = [self._of(concept) for concept in concepts]
+        vocabularies = [vocabulary for vocabulary, _ in described]
+        if len(set(vocabularies)) < len(concepts):  # two of a vocabulary are two things
+            return list(concepts[:1])
+        kinds = described[0][1]
+        return [
+            concept
+            for concept, (_, others) in zip(concepts, described, strict=True)
+            if concept == concepts[0] or kinds & others or self.refer(concepts[0], concept)
+        ]
+
+    def refer(self, concept: int, other: int) -> bool:
+        """Whether one of two concepts refers to a code of the other."""
+        return self._refers(concept, other) or self._refers(other, concept)
+
+    def _refers(self, concept: int, other: int) -> bool:
+        kg = self._kg
+        codes = {code_key(*code) for code in kg.codes_of(kg.terms.id(other))}
+        return any(code_key(*code) in codes for code in kg.xrefs_of(kg.terms.id(concept)))
+
+    def _described(self, concept: int) -> tuple[int, frozenset[str]]:
+        """The vocabulary of its preferred name, and what kinds of things it is of."""
+        kg = self._kg
+        _, _, _, vocabulary, _ = next(iter(kg.terms.of(concept)))
+        start, stop = int(kg.first_type[concept]), int(kg.first_type[concept + 1])
+        names = [kg.types[number].name for number in kg.type_numbers[start:stop].tolist()]
+        return int(vocabulary), frozenset(map(kind_of, names)) or frozenset({_CONDITION})
+
+
+def kind_of(type_name: str) -> str:
+    """What sort of thing a semantic type is of.
+
+    >>> kind_of("Diseases of the respiratory system"), kind_of("Pharmacologic Substance")
+    ('condition', 'drug')
+    """
+    found = (kind for kind, pattern in _PATTERNS.items() if pattern.search(type_name))
+    return next(found, _CONDITION)
