@@ -134,7 +134,7 @@ class Abbreviations:
                 if senses is None:
                     continue
                 start, end = tokens[position][0], tokens[position + count - 1][1]
-                dotted = text[end : end + 1] == "."
+                dotted = text[end : end + 1] == "." and end + 1 < len(text)  # else it ends all
                 alone = count == len(tokens)
                 yield _Found(
                     start,
@@ -154,7 +154,7 @@ class Abbreviations:
         small = shouted or not written[1:] or not any(map(str.isupper, written[1:]))
         if dotted or not small or not written.isalpha():
             return exact or [(1.0, sense) for sense in senses], 0.0
-        tongues = self._words.languages_of(written.lower())
+        tongues = self._words.languages_of(fold(written))
         if exact and not shouted:
             others = tongues - {sense.language for _, sense in exact}
             if alone and tongues:

@@ -107,33 +107,38 @@ class Answers:
             return _refused(answer, f"negated ({cue})")
         if decides == "doubt":
             return replace(answer, review=_REVIEWS[decides].format(cue=cue))
+        return self._past(answer, understood, asked)
+
+    def _past(self, answer: Answer, understood: Understood, asked: Asked) -> Answer:
+        """The answer for what was, or is in the family: what says so, else it is to review."""
+        decides, best = understood.decides, answer
         for said in understood.said:
             scores = self._scores(Interpretation(said), asked)
+            found = zip(scores.candidates, scores.confidences, strict=False)
             past = [
-                _Weighed(candidate, confidence, False)
-                for candidate, confidence in zip(
-                    scores.candidates, scores.confidences, strict=False
-                )
+                self._match(_Weighed(candidate, confidence, False), asked, understood.attributes)
+                for candidate, confidence in found
                 if says(decides, self._term(candidate)[0])
             ]
-            if past and past[0].confidence >= scores.least:
-                matches = [
-                    self._match(entry, asked, understood.attributes, (), answer.span)
-                    for entry in past
-                ]
-                concepts = {match.concept for match in matches}
-                rest = [match for match in answer.candidates if match.concept not in concepts]
-                return replace(
-                    answer,
-                    matches=(*matches, *rest)[: asked.top],
-                    rejected=(),
-                    reason="",
-                    namesakes=1,
-                    threshold=scores.least,
-                    steps=(*answer.steps, f"asked for {said!r}"),
-                )
-        refused = _refused(answer, "")
-        return replace(refused, review=_REVIEWS[decides].format(cue=cue))
+            if not past or not says(decides, self._term(scores.candidates[0])[0]):
+                continue
+            concepts = {match.concept for match in past}
+            rest = [match for match in answer.candidates if match.concept not in concepts]
+            before = replace(
+                answer,
+                matches=tuple(replace(match, span=answer.span) for match in (*past, *rest))[
+                    : asked.top
+                ],
+                rejected=(),
+                reason="",
+                namesakes=1,
+                threshold=scores.least,
+                steps=(*answer.steps, f"asked for {said!r}"),
+            )
+            if past[0].confidence >= scores.least:
+                return before
+            best = before if best is answer else best
+        return replace(_refused(best, ""), review=_REVIEWS[decides].format(cue=understood.cue))
 
     def _scores(self, meant: Interpretation, asked: Asked) -> _Scores:
         candidates = asked.ranked[meant.text]
@@ -161,16 +166,16 @@ class Answers:
             return (), 1
         if bearers[0].term < 0:  # who gave the name to a concept means that one
             return (), sum(candidate.term < 0 for candidate in bearers)
-        twins = self._twins.of([candidate.concept for candidate in bearers])[1:]
-        return tuple(twins), len(bearers) - len(twins)
+        twins, things = self._twins.of([candidate.concept for candidate in bearers])
+        return tuple(twins), things
 
     def _match(
         self,
         entry: _Weighed,
         asked: Asked,
         attributes: tuple[Attribute, ...],
-        twins: Sequence[int],
-        span: Span | None,
+        twins: Sequence[int] = (),
+        span: Span | None = None,
     ) -> Match:
         candidate, kg = entry.candidate, self._kg
         concept = kg.terms.id(candidate.concept)

@@ -16,7 +16,7 @@ from medcoder.normalize.cells import divided, placed
 from medcoder.normalize.custom_terms import CustomTerms, custom_mask
 from medcoder.normalize.filters import Filter
 from medcoder.normalize.interpretations import Understood, understand
-from medcoder.normalize.parse.parts import divisions
+from medcoder.normalize.parse.parts import bare, divisions
 from medcoder.normalize.rank import Ranker
 from medcoder.normalize.reading import least_cosine
 from medcoder.normalize.stages import CERTAIN
@@ -41,7 +41,7 @@ class Request:
 class _Cell(NamedTuple):
     """A string, what it says as a whole, and what its parts say."""
 
-    text: str
+    text: str  # clean
     whole: Understood
     ways: Sequence[Sequence[tuple[Span, Understood]]]
 
@@ -89,16 +89,18 @@ class Asking:
             yield self._answer(text, cell, asked)
 
     def _read(self, text: str, request: Request, is_name: IsName) -> _Cell:
+        start, end = bare(text)
         short = bundled_abbreviations() if ABBREVIATION in request.search.stages else None
 
         def read(part: str) -> Understood:
             return understand(part, is_name, self._known, short)
 
-        whole = read(text)
+        whole = read(text[start:end])
         if not request.split or (whole.named and not whole.attributes):
             return _Cell(text, whole, ())
         ways = [
-            [((start, end), read(text[start:end])) for start, end in way] for way in divisions(text)
+            [((start + a, start + b), read(text[start + a : start + b])) for a, b in way]
+            for way in divisions(text[start:end])
         ]
         return _Cell(text, whole, ways)
 

@@ -2,7 +2,8 @@
 
 Concepts are not merged: each vocabulary stays as its publisher made it. But where a string finds
 several by the same name, each in a vocabulary of its own and all of a like kind, or where one
-refers to the other, they are answered together, with the codes of all.
+refers to the other, they are answered together, with the codes of all. A code and the code below it
+that share a name (J18 and J18.9, Pneumonia, unspecified organism) are one thing too.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ _KINDS = {
 }
 _PATTERNS = {kind: re.compile(rf"\b(?:{names})", re.IGNORECASE) for kind, names in _KINDS.items()}
 _KEPT = 1 << 14
+_NEIGHBOURS = 500  # of a concept that are looked at
 
 
 class Twins:
@@ -38,20 +40,37 @@ class Twins:
         self._kg = kg
         self._of = lru_cache(_KEPT)(self._described)
 
-    def of(self, concepts: Sequence[int]) -> list[int]:
-        """Of concepts that bear a name, the twins of the first, itself included; else it alone."""
+    def of(self, concepts: Sequence[int]) -> tuple[list[int], int]:
+        """Of concepts that bear a name: the twins of the first, and how many things they all are."""
+        concepts = self._apart(concepts)
         if len(concepts) < 2:
-            return list(concepts)
+            return [], len(concepts)
         described = [self._of(concept) for concept in concepts]
-        vocabularies = [vocabulary for vocabulary, _ in described]
-        if len(set(vocabularies)) < len(concepts):  # two of a vocabulary are two things
-            return list(concepts[:1])
-        kinds = described[0][1]
-        return [
+        if len({vocabulary for vocabulary, _ in described}) < len(concepts):
+            return [], len(concepts)  # two of a vocabulary are two things
+        first, kinds = concepts[0], described[0][1]
+        twins = [
             concept
-            for concept, (_, others) in zip(concepts, described, strict=True)
-            if concept == concepts[0] or kinds & others or self.refer(concepts[0], concept)
+            for concept, (_, others) in zip(concepts[1:], described[1:], strict=True)
+            if kinds & others or self.refer(first, concept)
         ]
+        return twins, len(concepts) - len(twins)
+
+    def _apart(self, concepts: Sequence[int]) -> list[int]:
+        """Without those that are above or below an earlier one in its own vocabulary."""
+        kept: list[int] = []
+        for concept in concepts:
+            vocabulary, _ = self._of(concept)
+            same = [other for other in kept if self._of(other)[0] == vocabulary]
+            if not any(self._related(concept, other) for other in same):
+                kept.append(concept)
+        return kept
+
+    def _related(self, concept: int, other: int) -> bool:
+        kg = self._kg
+        ends = {kg.terms.id(concept), kg.terms.id(other)}
+        edges = kg.neighbours(kg.terms.id(concept), limit=_NEIGHBOURS)
+        return any({edge.head, edge.tail} == ends for edge in edges)
 
     def refer(self, concept: int, other: int) -> bool:
         """Whether one of two concepts refers to a code of the other."""

@@ -16,8 +16,33 @@ _WEAK = re.compile(
     r"\s+(?:and|und|u\.|sowie|y|e|et|en|ed?|oraz|i|\u0438|plus|as well as|&)\s+|\s*(?:&|\+)\s*",
     re.IGNORECASE,
 )
+# Around a string, and none of it.
+_BEFORE = " -\u2010\u2013\u2014*\u2022\u00b7.,;:|_~\"'\u201c\u201e\u201d\u00ab\u00bb\u2018\u2019"
+_BEHIND = " .,;:|_~\"'\u201c\u201d\u00ab\u00bb\u2018\u2019"
+_BRACKETS = {"(": ")", "[": "]", "{": "}"}
 _MOST = 12  # parts of a cell
 _LONGEST = 500  # characters of a cell that is split
+
+
+def bare(text: str) -> Span:
+    """Where a clean string is without the signs around it; all of it, if no word is left.
+
+    >>> [text[slice(*bare(text))] for text in ("- (asthma).", '"hip pain (R)"', "??")]
+    ['asthma', 'hip pain (R)', '??']
+    """
+    start, end = 0, len(text)
+    before = -1
+    while start < end and (end - start) != before:
+        before = end - start
+        while start < end and text[start] in _BEFORE:
+            start += 1
+        while start < end and text[end - 1] in _BEHIND:
+            end -= 1
+        inside = text[start + 1 : end - 1]
+        closing = _BRACKETS.get(text[start : start + 1])
+        if closing and text[end - 1] == closing and not any(sign in inside for sign in "()[]{}"):
+            start, end = start + 1, end - 1
+    return (start, end) if any(map(str.isalnum, text[start:end])) else (0, len(text))
 
 
 def divisions(text: str) -> list[list[Span]]:

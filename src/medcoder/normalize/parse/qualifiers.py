@@ -19,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import combinations
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,6 +36,7 @@ _FIRST = ("context", "date", "doubt", "history", "family", "negated")
 _LATER = ("severity", "side", "course")
 _ALL = {_FIRST: 2, _LATER: 3}  # of as many, every choice is a form; more are taken off in turn
 
+_BY_PLACE = attrgetter("start")
 _ROUNDS = 4  # that a string is tidied
 _NEAR = 40  # characters before a letter, or at the end of a string, that are looked at
 
@@ -52,17 +54,10 @@ _ALONE = r"(?:$|[\s)\],;:]|\.(?:\s|$))(?!\s*\d)"
 _FOLLOWED = {
     "no": re.compile(r"(?![.\u00ba\u00b0]|[.:]?\s*\d)"),
     "post": re.compile(f"(?!{_ADJECTIVE})", re.IGNORECASE),
-    "chr": re.compile(r"(?!\.?\s*[\dXY])"),
-    "chr.": re.compile(r"(?!\s*[\dXY])"),
-    "=Zn": re.compile(_GERMAN_NOUN),
-    "=ZN": re.compile(_GERMAN_NOUN),
-    "=VA": re.compile(_GERMAN_NOUN),
-    "=Va.": re.compile(_GERMAN_NOUN),
-    "=Li": re.compile(_GERMAN_NOUN),
-    "=Re": re.compile(_GERMAN_NOUN),
-    "=RT": re.compile(_SHOUTED),
-    "=LT": re.compile(_SHOUTED),
-    **{f"={letter}": re.compile(_ALONE) for letter in "LRGD"},
+    **dict.fromkeys(("chr", "chr."), re.compile(r"(?!\.?\s*[\dXY])")),
+    **dict.fromkeys(("=Zn", "=ZN", "=VA", "=Va.", "=Li", "=Re"), re.compile(_GERMAN_NOUN)),
+    **dict.fromkeys(("=RT", "=LT"), re.compile(_SHOUTED)),
+    **dict.fromkeys(("=L", "=R", "=G", "=D"), re.compile(_ALONE)),
 }
 # Letters after these are a kind of it, or of a list: hepatitis D, vitamin D, hepatitis B and D.
 _LETTERED = re.compile(
@@ -72,7 +67,6 @@ _LETTERED = re.compile(
     r"|haplogroup|coenzyme|phase|[a-z],)|[/&+.'-])\W*$"
 )
 _LISTED = re.compile(r"\b(?:and|or|et|ou|und|y|e|i|[a-z])\W*$")
-_LETTERS = ("l", "r", "g", "d")
 
 # Words that join a thing to what was taken off. A name that begins with one keeps it.
 _JOIN = (
@@ -96,11 +90,11 @@ _WORDS = re.compile(r"[^,;()\[\]{}\s]+")
 _HANGING = " ,;:="
 _STROKES = "-\u2013\u2014./&"
 _EMPTY = re.compile(r"[(\[{][\s,;:.?-]*[)\]}]")
-_TIDY = (
-    (re.compile(r"(?<=[(\[{])[\s,;:]+|[\s,;:]+(?=[)\]}])"), ""),
-    (re.compile(r"\s*([,;:])(?:\s*[,;:])+"), r"\1"),
-    (re.compile(r"\s+(?=[,;](?:\s|$))"), ""),
+_TIDY = (  # runs of spaces and of commas first: the others are slow on them
     (re.compile(r"\s+"), " "),
+    (re.compile(r" ?([,;:])(?: ?[,;:])+"), r"\1"),
+    (re.compile(r"(?<=[(\[{])[\s,;:]+|[\s,;:]+(?=[)\]}])"), ""),
+    (re.compile(r" (?=[,;](?: |$))"), ""),
 )
 
 
@@ -122,6 +116,9 @@ class _Entry(NamedTuple):
     place: str
     written: str  # exactly so, if it is not empty
     followed: re.Pattern[str] | None  # what has to come next
+
+
+_Spot = tuple[re.Match[str], Sequence[_Entry]]  # what looks like a cue, and rows that it may be
 
 
 def find_cues(text: str) -> list[Cue]:
@@ -154,14 +151,14 @@ def readings(text: str, cues: Iterable[Cue]) -> Iterator[tuple[str, tuple[Cue, .
      'severe pancreatitis', 'pancreatitis']
     """
     yield text, ()
-    cues = sorted(cues, key=_start)
+    cues = sorted(cues, key=_BY_PLACE)
     first, later = (
         _choices([cue for kind in kinds for cue in cues if cue.kind == kind], _ALL[kinds])
         for kinds in (_FIRST, _LATER)
     )
     seen = {text}
     for some in (*first, *((*first[-1], *some) for some in later[1:])):
-        removed = tuple(sorted(some, key=_start))
+        removed = tuple(sorted(some, key=_BY_PLACE))
         form = without(text, removed) if removed else text
         if form not in seen and any(map(str.isalpha, form)):
             seen.add(form)
@@ -176,7 +173,7 @@ def without(text: str, cues: Iterable[Cue]) -> str:
     ('pain in the knee', 'carcinoma, stage 4')
     """
     pieces, last = [], 0
-    for cue in sorted(cues, key=_start):
+    for cue in sorted(cues, key=_BY_PLACE):
         pieces.append(text[last : cue.start])
         last = cue.end
     if not pieces:
@@ -201,10 +198,6 @@ def attributes(cues: Iterable[Cue]) -> tuple[Attribute, ...]:
     return tuple(Attribute(cue.kind, cue.value, cue.text) for cue in cues if cue.kind in ATTRIBUTES)
 
 
-def _start(cue: Cue) -> int:
-    return cue.start
-
-
 def _choices(cues: Sequence[Cue], every: int) -> list[tuple[Cue, ...]]:
     """Which of some cues are taken off together: none first, all last."""
     if len(cues) <= every:
@@ -215,9 +208,10 @@ def _choices(cues: Sequence[Cue], every: int) -> list[tuple[Cue, ...]]:
 def _tidy(text: str) -> str:
     """A string without brackets around nothing, and signs and spaces that separate nothing."""
     for _ in range(_ROUNDS):
-        before, text = text, _EMPTY.sub(" ", text)
+        before = text
         for pattern, instead in _TIDY:
             text = pattern.sub(instead, text)
+        text = _EMPTY.sub(" ", text)
         text = text.lstrip(f"{_HANGING}/)]}}").rstrip(f"{_HANGING}([{{")
         words = text.split(" ")
         while words and not words[0].strip(_STROKES):
@@ -230,33 +224,39 @@ def _tidy(text: str) -> str:
     return text
 
 
-def _standing(
-    text: str, plain: str, spots: Sequence[tuple[re.Match[str], Sequence[_Entry]]]
-) -> Iterator[Cue]:
+def _standing(text: str, plain: str, spots: Sequence[_Spot]) -> Iterator[Cue]:
     """The cues among what looks like one: those that stand where the table has them."""
-    edges = [0, *(edge for match, _ in spots for edge in match.span()), len(plain)]
-    says = [
-        _SAYS_NOTHING.fullmatch(plain, edges[i], edges[i + 1]) is None
-        for i in range(0, len(edges), 2)
-    ]
+    says = _says(plain, spots)
+    if not any(says):  # the last that may be the thing itself is: "h/o old"
+        thing = next((spot for spot in reversed(spots) if spot[1][0].place != "any"), None)
+        spots = [spot for spot in spots if spot is not thing]
+        says = _says(plain, spots)
     chosen: list[_Entry | None] = []
-    said = [position for position, says_it in enumerate(says) if says_it] or [len(says)]
+    said = [position for position, says_it in enumerate(says) if says_it]
+    first, last = (said[0], said[-1]) if said else (len(says), -1)
     clear = True  # whether nothing but cues has come so far
     for position, (_, entries) in enumerate(spots):
         clear = clear and not says[position]
-        chosen.append(_fitting(entries, "before", clear and said[-1] > position))
+        chosen.append(_fitting(entries, "before", clear and last > position))
         clear = clear and chosen[-1] is not None
     clear = True
     for position in range(len(spots) - 1, -1, -1):
         clear = clear and not says[position + 1]
         if chosen[position] is None:
-            chosen[position] = _fitting(spots[position][1], "after", clear and said[0] <= position)
+            chosen[position] = _fitting(spots[position][1], "after", clear and first <= position)
         clear = clear and chosen[position] is not None
     for (match, _), entry in zip(spots, chosen, strict=True):
         if entry is not None:
             start, end = match.span()
             value = text[slice(*match.span(match.lastgroup))] if match.lastgroup else entry.value
             yield Cue(entry.kind, value, text[start:end], start, end)
+
+
+def _says(plain: str, spots: Sequence[_Spot]) -> list[bool]:
+    """Whether there are words before each spot, and after the last."""
+    edges = [0, *(edge for match, _ in spots for edge in match.span()), len(plain)]
+    pairs = zip(edges[::2], edges[1::2], strict=True)
+    return [_SAYS_NOTHING.fullmatch(plain, *pair) is None for pair in pairs]
 
 
 def _fitting(entries: Iterable[_Entry], place: str, at_edge: bool) -> _Entry | None:
@@ -277,7 +277,7 @@ def _entries(
     if match.lastgroup:
         return _DATE
     letter = match[0].strip("()")
-    if letter in _LETTERS and (
+    if letter in ("l", "r", "g", "d") and (
         _LETTERED.search(plain, max(0, start - _NEAR), start)
         or (letter in "gd" and _LISTED.search(plain, max(0, start - _NEAR), start))
     ):
