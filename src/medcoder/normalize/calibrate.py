@@ -31,6 +31,7 @@ from medcoder.normalize.batch import Candidate, Fusion, Search
 from medcoder.normalize.calibration_queries import Query, draw
 from medcoder.normalize.rank import Ranker
 from medcoder.normalize.stages import STAGES, calibration_name, stage_sets
+from medcoder.text import spoken
 from medcoder.types import Encoder
 
 Floats = npt.NDArray[np.float64]
@@ -367,5 +368,6 @@ def _vectors(ranker: Ranker, encoder: Encoder, queries: Sequence[Query]) -> npt.
     vectors = ranker.vectors.take(np.maximum(rows, 0))
     new = np.flatnonzero(rows < 0)
     if len(new):
-        vectors[new] = encoder.encode([queries[position].text for position in new.tolist()])
+        texts = [spoken(queries[position].text) for position in new.tolist()]
+        vectors[new] = encoder.encode(texts)
     return vectors

@@ -45,7 +45,6 @@ _END = r"(?![^\W_]|[-'][^\W_])"
 _YEAR = r"(?:19|20)\d\d"
 _AMOUNT = r"\s*(?:(?:mc?g|ml|g|iu|ie|ui|k?cal|units?|cells)\b|%|/)"
 _PREGNANT = r"\s*(?:of\s+)?(?:gestation|pregnan|gravid|ssw\b|zwanger|amenorr|de\s+gesta)"
-_ADJECTIVE = r"\s+\w+(?:al|ic|ive|ous|ary|oid|ed)\b"
 _GERMAN_NOUN = r"\s+(?:auf\b|[A-Z\u00c4\u00d6\u00dc][a-z\u00e4\u00f6\u00fc\u00df]{2})"
 _SHOUTED = r"(?!\s+(?:FOR|TO)\b)\s+[^\W\d_][^a-z]*$"
 _ALONE = r"(?:$|[\s)\],;:]|\.(?:\s|$))(?!\s*\d)"
@@ -53,7 +52,7 @@ _ALONE = r"(?:$|[\s)\],;:]|\.(?:\s|$))(?!\s*\d)"
 # What has to follow a cue, by how the table writes it. "no 3" is a number, "post viral" no past.
 _FOLLOWED = {
     "no": re.compile(r"(?![.\u00ba\u00b0]|[.:]?\s*\d)"),
-    "post": re.compile(f"(?!{_ADJECTIVE})", re.IGNORECASE),
+    "post": re.compile(r"(?!\s+\w+(?:al|ic|ive|ous|ary|oid|ed)\b)", re.IGNORECASE),
     **dict.fromkeys(("chr", "chr."), re.compile(r"(?!\.?\s*[\dXY])")),
     **dict.fromkeys(("=Zn", "=ZN", "=VA", "=Va.", "=Li", "=Re"), re.compile(_GERMAN_NOUN)),
     **dict.fromkeys(("=RT", "=LT"), re.compile(_SHOUTED)),
@@ -87,8 +86,7 @@ _TRAILING = re.compile(rf"(?:\s+(?:(?=\w\w)(?:{_JOIN})|d['\u2019])(?!\w))+$")
 _SAYS_NOTHING = re.compile(rf"(?:[\W_]|\b(?:\d+|{_JOIN}|a|e|i|d)\b)*")
 _JOINS = re.compile(rf"(?:[\W_]|\b(?:{_JOIN}|a|e|i|d)\b)*")
 _WORDS = re.compile(r"[^,;()\[\]{}\s]+")
-_HANGING = " ,;:="
-_STROKES = "-\u2013\u2014./&"
+_HANGING, _STROKES = " ,;:=", "-\u2013\u2014./&"
 _EMPTY = re.compile(r"[(\[{][\s,;:.?-]*[)\]}]")
 _TIDY = (  # runs of spaces and of commas first: the others are slow on them
     (re.compile(r"\s+"), " "),
