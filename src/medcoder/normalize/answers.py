@@ -76,6 +76,14 @@ class Answers:
 
         span: where the string is in a longer one, of which it is a part
         """
+        if not understood.meant:
+            return Answer(
+                query=query,
+                matches=(),
+                threshold=_threshold(asked, settled=True),
+                reason="not a term: it stands for nothing",
+                span=span,
+            )
         scores = [self._scores(meant, asked) for meant in understood.meant]
         weighed = _weighed(scores, asked.top)
         least = scores[0].least
@@ -141,10 +149,9 @@ class Answers:
         return replace(_refused(best, ""), review=_REVIEWS[decides].format(cue=understood.cue))
 
     def _scores(self, meant: Interpretation, asked: Asked) -> _Scores:
-        candidates = asked.ranked[meant.text]
+        candidates = asked.ranked.get(meant.text, ())
         settled = bool(candidates) and candidates[0].settled
-        calibration = asked.calibration(settled)
-        least = calibration.threshold if asked.threshold is None else asked.threshold
+        calibration, least = asked.calibration(settled), _threshold(asked, settled=settled)
         confidences = calibration.confidences(candidates, asked.top).tolist()
         unread = bool(candidates) and asked.unread(
             meant.text, candidates[0], self._term(candidates[0])[0], confidences[0], least
@@ -244,6 +251,10 @@ def _weighed(scores: Sequence[_Scores], top: int) -> list[_Weighed]:
             sums[concept] = sums.get(concept, 0.0) + part
     ranked = sorted(best, key=lambda concept: (-sums[concept], -order[concept]))
     return [best[concept]._replace(confidence=min(sums[concept], 1.0)) for concept in ranked][:top]
+
+
+def _threshold(asked: Asked, *, settled: bool) -> float:
+    return asked.calibration(settled).threshold if asked.threshold is None else asked.threshold
 
 
 def _refused(answer: Answer, reason: str) -> Answer:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from medcoder.normalize.abbreviations import Abbreviations, Expanded, IsName
+from medcoder.normalize.parse.nothing import is_placeholder
 from medcoder.normalize.parse.qualifiers import Cue, attributes, find_cues, readings, without
 from medcoder.normalize.parse.spelling import spellings
 from medcoder.text import fold
@@ -31,6 +32,7 @@ _PAST = re.compile(
     re.IGNORECASE,
 )
 _FAMILY = re.compile(r"\bfamily history\b", re.IGNORECASE)
+_DENIES = re.compile(r"(?:no|not)\b", re.IGNORECASE)  # NAD: no abnormality detected
 _SAID = {"history": "personal history of {}", "family": "family history of {}"}
 
 
@@ -45,7 +47,7 @@ class Interpretation(NamedTuple):
 class Understood(NamedTuple):
     """What a string says."""
 
-    meant: tuple[Interpretation, ...]  # of the thing itself, most likely first
+    meant: tuple[Interpretation, ...]  # of the thing itself, most likely first; none: of nothing
     decides: str = ""  # history, family, negated, doubt
     cue: str = ""  # the words that decide
     said: tuple[str, ...] = ()  # "personal history of ..." for what was, or is in the family
@@ -71,6 +73,8 @@ def understand(
     whole = is_name(text)
     if whole and (abbreviations is None or text not in abbreviations):
         return Understood((Interpretation(text),), named=True)
+    if not whole and is_placeholder(text):
+        return Understood(())
     cues = [] if whole or known(text) else find_cues(text)
     form, removed, expanded = _form(text, cues, is_name, abbreviations)
     meant = _meant(form, expanded, own=whole, is_name=is_name)
@@ -78,6 +82,8 @@ def understand(
     if not removed and len(meant) == 1 and meant[0].text == text:
         return Understood(meant, named=named)
     kinds = {cue.kind: cue.text for cue in reversed(removed)}
+    if expanded and _DENIES.match(expanded[0].text):
+        kinds.setdefault("negated", form)
     decides = next((kind for kind in DECIDING if kind in kinds), "")
     said: tuple[str, ...] = ()
     if decides in _SAID:
@@ -112,7 +118,9 @@ def _form(
     """The form of a string that is looked up, what was taken off, and its expansions."""
 
     def expand(form: str) -> list[Expanded]:
-        return abbreviations.expand(form, is_name, most=_SENSES) if abbreviations else []
+        if abbreviations is None:
+            return []
+        return abbreviations.expand(form, is_name, most=_SENSES)
 
     def named(form: str) -> bool:
         return is_name(form) or any(map(is_name, spellings(form)))

@@ -80,19 +80,19 @@ class Ranker:
         without: Hidden | None,
     ) -> list[list[Candidate]]:
         hidden = without if without is not None else [()] * len(queries)
+        words = [fold(query).split() for query in queries]
         known = [
-            self.grams.known(query, self._hidden_texts(terms))
-            for query, terms in zip(queries, hidden, strict=True)
+            _known(theirs, self.grams.known(query, self._hidden_texts(terms)))
+            for query, theirs, terms in zip(queries, words, hidden, strict=True)
         ]
         stages = [STAGES.load(name)(self._searched) for name in STAGES if name in search.stages]
         letters: list[LetterStage] = _measuring(stages, "similarity")
         meaning: list[MeaningStage] = _measuring(stages, "cosine") if embed is not None else []
-        words = [fold(query).split() for query in queries]
         asked = Batch(
             texts=queries,
             words=words,
             right_words=[
-                some if all(some) else self._right(query, theirs, some)
+                some if all(some) else _right(query, theirs, some)
                 for query, theirs, some in zip(queries, words, known, strict=True)
             ],
             known=np.array([all(some) for some in known], np.bool_),
@@ -162,14 +162,6 @@ class Ranker:
                 len(words) == 1 and is_abbreviation(self._row_text(row))
             )
         return spelt
-
-    def _right(self, query: str, words: Sequence[str], known: Sequence[bool]) -> list[bool]:
-        """Which words of a query can have no slip."""
-        everyday, short, capitals = bundled_words(), bundled_abbreviations(), in_capitals(query)
-        return [
-            there or word in capitals or word in everyday or word in short
-            for word, there in zip(words, known, strict=True)
-        ]
 
     def _query_vectors(
         self, asked: Batch, embed: Embed, hits: Sequence[dict[int, Candidate]], spelt: Pairs
@@ -346,6 +338,23 @@ class Ranker:
 
     def _row_words(self, row: int) -> list[str]:
         return fold(self._row_text(row)).split()
+
+
+def _known(words: Sequence[str], in_terms: Sequence[bool]) -> list[bool]:
+    """Which words are no misspellings: those of terms, of a language, and abbreviations."""
+    if all(in_terms):
+        return list(in_terms)
+    everyday, short = bundled_words(), bundled_abbreviations()
+    return [
+        there or word in everyday or word in short
+        for word, there in zip(words, in_terms, strict=True)
+    ]
+
+
+def _right(query: str, words: Sequence[str], known: Sequence[bool]) -> list[bool]:
+    """Which words of a query have no slip: those that are known, and what is in capitals."""
+    capitals = in_capitals(query)
+    return [there or word in capitals for word, there in zip(words, known, strict=True)]
 
 
 def _measuring(stages: Sequence[Any], measure: Measure) -> list[Any]:

@@ -29,6 +29,7 @@ _KINDS = {
     r"|frequency|past medical|blood group|qualifier|occupation|physical object|device",
 }
 _PATTERNS = {kind: re.compile(rf"\b(?:{names})", re.IGNORECASE) for kind, names in _KINDS.items()}
+_CONDITIONS = re.compile(r"\b(?:disease|disorder|symptom|syndrome)", re.IGNORECASE)
 _KEPT = 1 << 14
 _NEIGHBOURS = 500  # of a concept that are looked at
 
@@ -96,5 +97,7 @@ def kind_of(type_name: str) -> str:
     >>> kind_of("Diseases of the respiratory system"), kind_of("Pharmacologic Substance")
     ('condition', 'drug')
     """
+    if _CONDITIONS.search(type_name):
+        return _CONDITION
     found = (kind for kind, pattern in _PATTERNS.items() if pattern.search(type_name))
     return next(found, _CONDITION)
