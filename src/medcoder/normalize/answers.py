@@ -16,7 +16,7 @@ from medcoder.normalize.twins import Twins
 from medcoder.text import nothing_meant
 from medcoder.types import Answer, Attribute, Code, Match, Span
 
-ABBREVIATION = "abbreviation"
+ABBREVIATION, CODE = "abbreviation", "code"  # stages
 _UNLISTED = 0.5  # how well a meaning that nobody listed fits, as a share of how those listed do
 _REVIEWS = {
     "history": "it is said to be past ({cue}), and nothing here says so",
@@ -171,6 +171,8 @@ class Answers:
         ]
         if not bearers:
             return (), 1
+        if bearers[0].stage == CODE:
+            return (), len(bearers)
         if bearers[0].term < 0:  # who gave the name to a concept means that one
             return (), sum(candidate.term < 0 for candidate in bearers)
         twins, things = self._twins.of([candidate.concept for candidate in bearers])

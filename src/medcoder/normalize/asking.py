@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from medcoder.kg import KG
-from medcoder.normalize.abbreviations import IsName, bundled_abbreviations
+from medcoder.normalize.abbreviations import bundled_abbreviations
 from medcoder.normalize.answers import ABBREVIATION, Answers, Asked
 from medcoder.normalize.batch import Candidate, Search
 from medcoder.normalize.calibrate import Calibration
@@ -20,6 +20,7 @@ from medcoder.normalize.parse.parts import bare, divisions
 from medcoder.normalize.rank import Ranker
 from medcoder.normalize.reading import least_cosine
 from medcoder.normalize.stages import CERTAIN
+from medcoder.normalize.stages.codes import CodeNames
 from medcoder.normalize.typos import is_abbreviation
 from medcoder.text import clean, fold, not_a_term, spoken
 from medcoder.types import Answer, Encoder, Span
@@ -65,12 +66,13 @@ class Asking:
         """encoder, calibration: give what is loaded when it is first needed"""
         self._kg, self._ranker, self._custom_terms = kg, ranker, custom_terms
         self._encoder, self._calibration = encoder, calibration
-        self._answers = Answers(kg, custom_terms)
+        self._answers, self._codes = Answers(kg, custom_terms), CodeNames(kg)
 
     def answers(self, texts: Sequence[str], request: Request) -> Iterator[Answer]:
         """The answer of each string; all that they may say is looked up at once."""
-        search, is_name = request.search, self._is_name(request.search)
-        cells = [self._read(clean(text), request, is_name) for text in texts]
+        search = request.search
+        names = _Names(self._kg, self._custom_terms, self._codes, search)
+        cells = [self._read(clean(text), request, names) for text in texts]
         looked_up = list(dict.fromkeys(text for cell in cells for text in cell.asked if text))
 
         def embed(positions: Sequence[int]) -> Any:
@@ -88,12 +90,12 @@ class Asking:
         for text, cell in zip(texts, cells, strict=True):
             yield self._answer(text, cell, asked)
 
-    def _read(self, text: str, request: Request, is_name: IsName) -> _Cell:
+    def _read(self, text: str, request: Request, names: _Names) -> _Cell:
         start, end = bare(text)
         short = bundled_abbreviations() if ABBREVIATION in request.search.stages else None
 
         def read(part: str) -> Understood:
-            return understand(part, is_name, self._known, short)
+            return understand(part, names, short)
 
         whole = read(text[start:end])
         if not request.split or (whole.named and not whole.attributes):
@@ -119,21 +121,6 @@ class Asking:
         ]
         return divided(whole, ways)
 
-    def _is_name(self, search: Search) -> IsName:
-        """Whether a string is a name of what may be answered with."""
-        allowed, custom = search.allowed, custom_mask(self._custom_terms, search.allowed)
-
-        @lru_cache(_NAMES)
-        def is_name(text: str) -> bool:
-            return any(custom[number] for _, number in self._custom_terms.exact(text)) or any(
-                allowed is None or allowed.terms[term] for _, term in self._kg.find_terms(text)
-            )
-
-        return is_name
-
-    def _known(self, text: str) -> bool:
-        return bool(self._kg.find_terms(text))
-
     def _unread(
         self, text: str, best: Candidate, term: str, confidence: float, least: float
     ) -> bool:
@@ -152,3 +139,28 @@ class Asking:
         """Whether a word of it, which a single letter is not, is in some term."""
         known = zip(fold(text).split(), self._ranker.grams.known(text), strict=True)
         return any(there and not_a_term(word) is None for word, there in known)
+
+
+class _Names:
+    """What may be answered with in a search, by its names; remembered for a batch of strings."""
+
+    def __init__(self, kg: KG, custom_terms: CustomTerms, codes: CodeNames, search: Search) -> None:
+        self._kg, self._custom_terms, self._codes = kg, custom_terms, codes
+        self._allowed, self._coded = search.allowed, "code" in search.stages
+        self._custom = custom_mask(custom_terms, search.allowed)
+        self.is_name = lru_cache(_NAMES)(self._is_name)
+
+    def is_certain(self, text: str) -> bool:
+        return self._is_own(text) or (self._coded and next(self._codes.of(text), None) is not None)
+
+    def is_known(self, text: str) -> bool:
+        return bool(self._kg.find_terms(text))
+
+    def _is_name(self, text: str) -> bool:
+        return self._is_own(text) or any(
+            self._allowed is None or self._allowed.terms[term]
+            for _, term in self._kg.find_terms(text)
+        )
+
+    def _is_own(self, text: str) -> bool:
+        return any(self._custom[number] for _, number in self._custom_terms.exact(text))

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from medcoder.normalize.abbreviations import Abbreviations, Expanded, IsName
 from medcoder.normalize.parse.nothing import is_placeholder
 from medcoder.normalize.parse.qualifiers import Cue, attributes, find_cues, readings, without
 from medcoder.normalize.parse.spelling import spellings
-from medcoder.text import fold
+from medcoder.text import fold, nothing_meant
 from medcoder.types import Attribute
 
 DECIDING = ("negated", "family", "history", "doubt")  # in the order in which they decide
@@ -34,6 +34,22 @@ _PAST = re.compile(
 _FAMILY = re.compile(r"\bfamily history\b", re.IGNORECASE)
 _DENIES = re.compile(r"(?:no|not)\b", re.IGNORECASE)  # NAD: no abnormality detected
 _SAID = {"history": "personal history of {}", "family": "family history of {}"}
+
+
+class Names(Protocol):
+    """What is known of strings without a look at what they may mean."""
+
+    def is_certain(self, text: str) -> bool:
+        """Whether it is a code, or a name that the user gave: it is what it is."""
+        ...
+
+    def is_name(self, text: str) -> bool:
+        """Whether it is a name that may be answered with."""
+        ...
+
+    def is_known(self, text: str) -> bool:
+        """Whether it is a name at all, of which nothing is taken off."""
+        ...
 
 
 class Interpretation(NamedTuple):
@@ -61,21 +77,19 @@ class Understood(NamedTuple):
         return [*(some.text for some in self.meant), *self.said]
 
 
-def understand(
-    text: str, is_name: IsName, known: IsName, abbreviations: Abbreviations | None
-) -> Understood:
+def understand(text: str, names: Names, abbreviations: Abbreviations | None) -> Understood:
     """What a clean string says.
 
-    is_name: whether a string is a name that may be answered with
-    known: whether it is a name at all, of which nothing is taken off
     abbreviations: those that are written out, if any are
     """
-    whole = is_name(text)
-    if whole and (abbreviations is None or text not in abbreviations):
+    whole, is_name = names.is_name(text), names.is_name
+    if names.is_certain(text) or (whole and (abbreviations is None or text not in abbreviations)):
         return Understood((Interpretation(text),), named=True)
     if not whole and is_placeholder(text):
         return Understood(())
-    cues = [] if whole or known(text) else find_cues(text)
+    if not whole and nothing_meant(text):  # a number, a date: nothing is to be read in it
+        return Understood((Interpretation(text),))
+    cues = [] if whole or names.is_known(text) else find_cues(text)
     form, removed, expanded = _form(text, cues, is_name, abbreviations)
     meant = _meant(form, expanded, own=whole, is_name=is_name)
     named = all(is_name(some.text) for some in meant)

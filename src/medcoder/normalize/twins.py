@@ -42,7 +42,7 @@ class Twins:
         self._of = lru_cache(_KEPT)(self._described)
 
     def of(self, concepts: Sequence[int]) -> tuple[list[int], int]:
-        """Of concepts that bear a name: the twins of the first, and how many things they all are."""
+        """Of concepts of one name: the twins of the first, and how many things they all are."""
         concepts = self._apart(concepts)
         if len(concepts) < 2:
             return [], len(concepts)

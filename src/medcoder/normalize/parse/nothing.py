@@ -23,14 +23,15 @@ néant; RAS; R.A.S.; rien à signaler; non renseigné; NR; non précisé; inconn
 en cours; voir courrier; voir dossier; voir lettre; cf courrier; cf dossier; autre; autres;
 sans objet; aucun; aucune; à préciser; à compléter; non applicable; vide; essai;
 n.v.t.; nvt; onbekend; geen; zie brief; zie boven; zie onder; zie dossier; zie verslag; overig;
-overige; niet ingevuld; niet bekend; niet van toepassing; volgt; leeg; nog niet bekend; wordt vervolgd;
+overige; niet ingevuld; niet bekend; niet van toepassing; volgt; leeg; nog niet bekend;
+wordt vervolgd;
 n.d.; nd; non noto; non nota; non disponibile; in attesa; vedi lettera; vedi sopra; nessuno;
 nessuna; altro; altri; sconosciuto; non applicabile; non specificato; da definire; vuoto; prova;
 sem dados; não informado; não consta; desconhecido; pendente; ver nota; ver relatório; nenhum;
 nenhuma; outros; outro; não se aplica; a definir; em branco; sem diagnóstico; não especificado;
-brak; brak danych; nie dotyczy; nieznane; nieznany; jw; j.w.; inne; w trakcie; nie podano; jak wyżej;
-нет; нет данных; н/д; неизвестно; см. выписку; см. выше; прочее; другое; тест; не указано; пусто;
-не применимо; в работе
+brak; brak danych; nie dotyczy; nieznane; nieznany; jw; j.w.; inne; w trakcie; nie podano;
+jak wyżej; нет; нет данных; н/д; неизвестно; см. выписку; см. выше; прочее; другое; тест;
+не указано; пусто; не применимо; в работе
 """
 _NOTHING = frozenset(fold(" ".join(some.split())) for some in _WRITTEN.split(";"))
 

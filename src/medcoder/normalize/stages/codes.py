@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Collection, Iterator
 from typing import ClassVar
 
+from medcoder.kg import KG
 from medcoder.kg.keys import vocabulary_key
 from medcoder.normalize.batch import Batch
 from medcoder.normalize.stages import Hits, Measure, Searched
@@ -25,35 +26,16 @@ _SMALL = 4  # characters that a code in small letters has at least
 _CATEGORY = 3  # characters of a category of an ICD: what is shorter is a chapter
 
 
-class Codes:
-    """What a code means is certain: the query is settled."""
+class CodeNames:
+    """What is a code of a graph."""
 
-    name: ClassVar[str] = "code"
-    label: ClassVar[str] = "by its code"
-    justification: ClassVar[str] = "semapv:LexicalMatching"
-    measure: ClassVar[Measure | None] = None
-    similarity: ClassVar[float | None] = None
+    def __init__(self, kg: KG) -> None:
+        self._kg = kg
+        names = [entry.name for entry in kg.vocabularies]
+        self._vocabularies = {*map(vocabulary_key, [*names, *kg.meta["namespaces"]])}
 
-    def __init__(self, searched: Searched) -> None:
-        self._kg = searched.kg
-        names = [entry.name for entry in self._kg.vocabularies]
-        self._vocabularies = {*map(vocabulary_key, [*names, *self._kg.meta["namespaces"]])}
-
-    def find(self, batch: Batch) -> Hits:
-        pairs = zip(batch.texts, batch.hidden, strict=True)
-        terms = [self._terms(query, batch, hidden) for query, hidden in pairs]
-        return Hits(terms, [position for position, some in enumerate(terms) if some])
-
-    def _terms(self, query: str, batch: Batch, hidden: Collection[int]) -> dict[int, int]:
-        terms: dict[int, int] = {}
-        for concept, code in self._codes(query):
-            if concept not in terms and not _heading(code):
-                term = self._term(concept, code, batch, hidden)
-                if term is not None:
-                    terms[concept] = term
-        return terms
-
-    def _codes(self, query: str) -> Iterator[tuple[int, Code]]:
+    def of(self, query: str) -> Iterator[tuple[int, Code]]:
+        """Numbers of the concepts that a string is the code of, and the code as each has it."""
         if len(query) > _LONGEST:
             return
         plain = query if query.isascii() else unicodedata.normalize("NFKC", query)
@@ -67,6 +49,33 @@ class Codes:
             for concept, code in self._kg.find_codes(plain):
                 if _spelt(plain, code):
                     yield concept, code
+
+
+class Codes:
+    """What a code means is certain: the query is settled."""
+
+    name: ClassVar[str] = "code"
+    label: ClassVar[str] = "by its code"
+    justification: ClassVar[str] = "semapv:LexicalMatching"
+    measure: ClassVar[Measure | None] = None
+    similarity: ClassVar[float | None] = None
+
+    def __init__(self, searched: Searched) -> None:
+        self._kg, self._names = searched.kg, CodeNames(searched.kg)
+
+    def find(self, batch: Batch) -> Hits:
+        pairs = zip(batch.texts, batch.hidden, strict=True)
+        terms = [self._terms(query, batch, hidden) for query, hidden in pairs]
+        return Hits(terms, [position for position, some in enumerate(terms) if some])
+
+    def _terms(self, query: str, batch: Batch, hidden: Collection[int]) -> dict[int, int]:
+        terms: dict[int, int] = {}
+        for concept, code in self._names.of(query):
+            if concept not in terms and not _heading(code):
+                term = self._term(concept, code, batch, hidden)
+                if term is not None:
+                    terms[concept] = term
+        return terms
 
     def _term(self, concept: int, code: Code, batch: Batch, hidden: Collection[int]) -> int | None:
         """The first term that may be answered with, one that bears the code if there is any."""
