@@ -5,15 +5,9 @@ from collections import Counter, defaultdict
 
 import pytest
 
+from medcoder.bundled.senses import COLUMNS, FOLDER, Sense, read_senses
 from medcoder.errors import ArtefactError
-from medcoder.normalize.abbreviations import (
-    COLUMNS,
-    FOLDER,
-    Abbreviations,
-    Sense,
-    bundled_abbreviations,
-    read_senses,
-)
+from medcoder.normalize.abbreviations import Abbreviations, bundled_abbreviations
 from medcoder.normalize.words import bundled_words
 from medcoder.text import fold
 
@@ -150,5 +144,5 @@ def test_bundled(text, meant):
 def test_a_broken_file_is_an_error(tmp_path):
     file = tmp_path / "en.tsv"
     file.write_text("abbreviation\texpansion\tspecialty\tshare\nMS\tmitral stenosis\tx\tmany\n")
-    with pytest.raises(ArtefactError, match="Install medcoder again"):
+    with pytest.raises(ArtefactError, match="installing medcoder again"):
         read_senses(file)

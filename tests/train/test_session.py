@@ -217,6 +217,23 @@ def test_tables_of_extra_terms(kg, tmp_path):
     assert [part.tolist() for part in nothing.draws(9, ("en",))] == [[], []]
 
 
+def test_a_folder_of_abbreviations(kg, tmp_path):
+    name = kg.preferred("C0000003")
+    rows = [
+        "abbreviation\texpansion\tenglish\tspecialty\tshare",
+        f"XYZ\t{name.upper()}\t{name}\tgeneral\t70",
+        f"XZ\tnoch ein Name\t{name}\tgeneral\t2",
+        "XX\tnoch ein Name\tnothing of the graph\tgeneral\t90",
+    ]
+    (tmp_path / "de.tsv").write_text("\n".join(rows) + "\n")
+    extra = read_extra(tmp_path, kg)
+    bearers = kg.find(name)
+    assert extra.texts == ["XYZ"] * len(bearers) + ["XZ"] * len(bearers)
+    assert extra.concepts == [kg.index(concept) for concept in bearers] * 2
+    assert extra.weights == [7] * len(bearers) + [1] * len(bearers)
+    assert set(extra.languages) == {"de"}
+
+
 def test_extra_terms_are_drawn(kg, model, tmp_path):
     path = table(
         tmp_path,

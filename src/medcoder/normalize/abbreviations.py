@@ -1,8 +1,6 @@
 """Abbreviations of wards, written out: "ESRF on PD", "Z.n. CHE", "unst. angina".
 
-The dictionary is our own, a file a language in `bundled/abbreviations`: an abbreviation, what it
-stands for, that in English where the language is another, the specialty, and how often it does, of
-100 times that a hospital writes it. Training reads it too.
+The dictionary is our own: see `medcoder.bundled.senses`.
 
 Abbreviations are matched as words, also of several words ("A fib"), whatever full stops there are.
 Case counts where it decides: a word of a language ("hit", "all") is likely itself in small letters.
@@ -12,21 +10,16 @@ likeliest.
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
-import medcoder.bundled
-from medcoder.errors import ArtefactError
+from medcoder.bundled.senses import Sense, bundled_senses
 from medcoder.normalize.words import LANGUAGES, Words, bundled_words
 from medcoder.text import fold
 
-FOLDER = Path(medcoder.bundled.__file__).parent / "abbreviations"
-COLUMNS = ("abbreviation", "expansion", "english", "specialty", "share")
 _TOKEN = re.compile(r"[^\W_]+|#")
 _DOTTED = re.compile(r"(?<![^\W_])(?:[^\W\d_]\.){2,}(?:[^\W\d_](?![^\W_]))?")
 _LONGEST = 4  # words of an abbreviation
@@ -41,17 +34,6 @@ _CHOICES = 4  # of an abbreviation that are followed
 _LEAST = 0.02  # weight of one that is
 
 IsName = Callable[[str], bool]
-
-
-class Sense(NamedTuple):
-    """What an abbreviation stands for."""
-
-    abbreviation: str
-    expansion: str
-    english: str
-    language: str
-    specialty: str
-    share: float  # of its uses in this language
 
 
 class Expanded(NamedTuple):
@@ -271,28 +253,4 @@ def _shouted(text: str) -> bool:
 @cache
 def bundled_abbreviations() -> Abbreviations:
     """The dictionary that comes with the package."""
-    senses = [sense for file in sorted(FOLDER.glob("*.tsv")) for sense in read_senses(file)]
-    return Abbreviations(senses, bundled_words())
-
-
-def read_senses(file: Path) -> list[Sense]:
-    """The senses of a file of the dictionary, whose name is its language."""
-    try:
-        with file.open(encoding="utf-8", newline="") as lines:
-            rows = list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
-        return [
-            Sense(
-                row["abbreviation"],
-                row["expansion"],
-                row.get("english") or row["expansion"],
-                file.stem,
-                row["specialty"],
-                int(row["share"]) / 100,
-            )
-            for row in rows
-        ]
-    except (OSError, KeyError, ValueError, TypeError) as error:
-        raise ArtefactError(
-            "the dictionary of abbreviations cannot be read", where=file, values=error,
-            remedy="Install medcoder again",
-        ) from error  # fmt: skip
+    return Abbreviations(bundled_senses(), bundled_words())

@@ -11,13 +11,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from medcoder.bundled.senses import read_senses
 from medcoder.errors import InputError
 from medcoder.kg import KG
+from medcoder.kg.masks import named_terms
 from medcoder.tables.text import check_columns, check_file, read_rows
 from medcoder.text import language_in, language_tag
 
 Array = npt.NDArray[Any]
 MOST_WEIGHT = 1000
+_TIMES = 10  # weight of an abbreviation that always stands for the same
 
 
 @dataclass
@@ -43,17 +46,36 @@ class Extra:
 
 
 def spoken(kg: KG, extra: Extra, languages: Collection[str] | None) -> Array:
-    """Which terms of the graph, then which extra ones, are of these languages; none: all are."""
+    """Which names of the graph, then which extra ones, are of these languages; none: all are."""
     good = [not languages or language_in(tag, languages) for tag in kg.languages]
-    return np.concatenate([np.array(good, bool)[kg.terms.info[:, 0]], extra.speaks(languages)])
+    names = np.array(good, bool)[kg.terms.info[:, 0]] & named_terms(kg)
+    return np.concatenate([names, extra.speaks(languages)])
 
 
 def read_extra(path: Path, kg: KG, *, text: str = "term") -> Extra:
-    """A table with the columns `text` and concept, and maybe language and weight, .csv or .tsv."""
+    """A table with the columns `text` and concept, and maybe language and weight, .csv or .tsv.
+
+    Or a folder of a dictionary of abbreviations, see `medcoder.bundled.senses`.
+    """
     extra = Extra()
+    if files := sorted(path.glob("*.tsv")) if path.is_dir() else []:
+        for file in files:
+            _add_senses(extra, file, kg)
+        return extra
     for line, row in _rows(path, (text, "concept")):
         _add(extra, row, kg, text, path, line)
     return extra
+
+
+def _add_senses(extra: Extra, file: Path, kg: KG) -> None:
+    """The abbreviations of a file, for the concepts that bear what they stand for, by its share."""
+    for sense in read_senses(file):
+        concepts = kg.find(sense.expansion) or kg.find(sense.english)
+        for concept in concepts:
+            extra.texts.append(sense.abbreviation)
+            extra.concepts.append(kg.index(concept))
+            extra.languages.append(sense.language)
+            extra.weights.append(max(round(_TIMES * sense.share), 1))
 
 
 def read_queries(path: Path, kg: KG) -> Extra:
