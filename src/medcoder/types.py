@@ -45,8 +45,16 @@ SCHEMAS: dict[Part, pa.Schema] = {
 }
 
 # What a concept's flags may say. "extension": a code that only adds an encounter or laterality
-# character to its parent; it is in the graph, and gets no vector of its own.
-CONCEPT_FLAGS = ("standard", "invalid", "extension")
+# character to its parent; it is in the graph, and gets no vector of its own. "heading": a chapter,
+# a block or a root: it says where concepts belong, and is no answer. "billable": a code of
+# ICD-10-CM that a bill may bear, since none lies below it.
+CONCEPT_FLAGS = ("standard", "invalid", "extension", "heading", "billable")
+
+# Kinds of terms that no source gave as names: strings are matched with them, and nothing is learnt
+# or measured by them. "derived": a name without what it leaves open; "includes": what else a code
+# is for, which may be narrower than the code.
+DERIVED, INCLUDES = "derived", "includes"
+ADDED_KINDS = frozenset({DERIVED, INCLUDES})
 
 # How long work reports how far it is: what is being done, how much of it, of how much.
 Progress = Callable[[str, int, int], None]
@@ -273,7 +281,7 @@ class Match:
             if key in ("codes", "attributes"):
                 value = [part._asdict() for part in value]
             elif key in ("span", "twins"):
-                value = value and list(value)
+                value = None if value is None else list(value)
             elif digits is not None and isinstance(value, float):
                 value = round(value, digits)
             entry[key] = value

@@ -16,6 +16,7 @@ from medcoder.kg import KG, KIND
 from medcoder.kg.build import build_kg
 from medcoder.kg.columns import Edges
 from medcoder.text import FOLD_VERSION
+from medcoder.types import CONCEPT_FLAGS
 from support.memory import MemorySource
 from support.toy import EDGES, TERMS
 
@@ -186,7 +187,8 @@ def test_stats_equal_a_recount(toy_kg):
         "kinds": Counter(term.kind for term in terms),
         "types": types,
         "relations": Counter(relation for _, relation, _ in TRIPLES),
-        "flags": Counter(flag for concept in toy_kg for flag in toy_kg.flags_of(concept)),
+        "flags": dict.fromkeys(CONCEPT_FLAGS, 0)
+        | Counter(flag for concept in toy_kg for flag in toy_kg.flags_of(concept)),
     }
     assert stats["languages"] == {
         "en": 35, "fr": 6, "es": 4, "de": 2, "el": 1, "ja": 1, "ko": 1, "zh": 1

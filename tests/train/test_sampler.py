@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from medcoder.errors import InputError, UsageError
 from medcoder.kg import KG
 from medcoder.kg.build import build_kg
+from medcoder.train.extra import Extra, spoken
 from medcoder.train.sampler import TripletSampler, _cumulative, _distinct, _once
 from support.memory import MemorySource
 
@@ -647,3 +648,22 @@ def test_concepts_are_drawn_by_their_number_of_terms(kg):
         shares /= shares.sum()
         for concept, share in enumerate(shares):
             assert near(found[concept], 6000 * share, 6000), (power, concept)
+
+
+def test_only_names_that_a_source_gave_are_drawn(tmp_path):
+    code = ("A1", "Fever, unspecified", "en", "ICD10CM", "A01", "PT", 0)
+    terms = [
+        code,
+        ("A1", "Pyrexia", *code[2:]),
+        ("A1", "hot flush", *code[2:5], "includes", 2),
+        ("A2", "Cough, unspecified", "en", "ICD10CM", "A02", "PT", 0),
+    ]
+    build_kg([MemorySource(terms=terms)], tmp_path / "kg")
+    kg = KG.open(tmp_path / "kg")
+    assert len(kg.terms) == 6
+    sampler = TripletSampler(kg, k=0, m=1, pairs=1)
+    assert {kg.terms.text(term) for batch in many(sampler, 20) for term in batch.terms} == {
+        "Fever, unspecified",
+        "Pyrexia",
+    }
+    assert spoken(kg, Extra(), None).sum() == 3  # a teacher has no say on others either

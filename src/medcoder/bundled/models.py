@@ -20,6 +20,7 @@ _RELEASED = {
     "147dc2405392408d195f3c84a198fa86": {
         f"medcoder-all/{META}": "08bca81a433e3a110bd16b7c15227bc9",
         "medcoder-all.open.vectors.safetensors": "dc9de7822d8afe6dce1736786e505c49",
+        "medcoder-all.open.derived.vectors.safetensors": "789d9021bfbd5232dae92b213391e0ac",
         "medcoder-all.open.calibration.json": "ab1a31b77c53100a6ee8c5012595744e",
     },
 }
@@ -41,9 +42,10 @@ def bundled_model() -> Path:
     return folder
 
 
-def bundled_vectors() -> Path:
-    """The file of that model's vectors of the graph's strings."""
-    return MODELS / f"{MODEL}.open.vectors.safetensors"
+def bundled_vectors() -> tuple[Path, Path]:
+    """The files of that model's vectors of the graph's strings: of names, and of derived ones."""
+    stem = MODELS / f"{MODEL}.open"
+    return Path(f"{stem}.vectors.safetensors"), Path(f"{stem}.derived.vectors.safetensors")
 
 
 def bundled_calibration(encoder: str) -> Path | None:

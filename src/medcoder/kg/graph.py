@@ -145,13 +145,21 @@ class KG:
     def codes_of(self, concept: str, vocabularies: Collection[str] | None = None) -> list[Code]:
         """Its codes: those its terms bear, then alternative ones; each once.
 
-        vocabularies: only codes of these, in any spelling that `find_code` takes
+        vocabularies: only codes of these, in any spelling that `find_code` takes. Of one that has
+            no terms in the graph, also the codes that the release says match the concept
         """
         codes = {Code(term.vocabulary, term.code): None for term in self.terms_of(concept)}
         codes |= dict.fromkeys(self._xrefs(self.index(concept), "alt"))
         if vocabularies is None:
             return list(codes)
         wanted = set(map(vocabulary_key, vocabularies))
+        if not wanted <= self._with_terms:
+            wanted_alone = wanted - self._with_terms
+            codes |= {
+                code: None
+                for code in self.xrefs_of(concept)
+                if vocabulary_key(code.vocabulary) in wanted_alone
+            }
         return [code for code in codes if vocabulary_key(code.vocabulary) in wanted]
 
     def alternatives_of(self, concept: str) -> list[Code]:
@@ -301,6 +309,13 @@ class KG:
         check_bounds(path / "xref.code.offsets.int64", codes.offsets, count=xrefs,
                      end=len(codes.data))  # fmt: skip
         check_bounds(path / "concept.in.int64", self.edges.first_in, count=size, end=edges)
+
+    @cached_property
+    def _with_terms(self) -> frozenset[str]:
+        """Keys of the vocabularies that terms are of: of others there are cross-references."""
+        counts = np.bincount(self.terms.info[:, 1], minlength=len(self.vocabularies))
+        named = zip(self._vocabulary_names, counts.tolist(), strict=True)
+        return frozenset(vocabulary_key(name) for name, count in named if count)
 
     @cached_property
     def _code_prefixes(self) -> CodePrefixes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from typing import NamedTuple
 
 from medcoder.kg import KG
@@ -85,15 +86,15 @@ class Answers:
                 span=span,
             )
         scores = [self._scores(meant, asked) for meant in understood.meant]
-        weighed = _weighed(scores, asked.top)
+        weighed = _weighed(scores)
         least = scores[0].least
         names = leaders([entry.candidate for entry in weighed])
         twins, namesakes = self._twins_of(weighed, names)
+        others = (entry for entry in weighed[1:] if entry.candidate.concept not in twins)
         matches = tuple(
-            self._match(entry, asked, understood.attributes, twins if not position else (), span)
-            for position, entry in enumerate(weighed)
-            if not position or entry.candidate.concept not in twins
-        )[: asked.top]
+            self._match(entry, asked, understood.attributes, () if position else twins, span)
+            for position, entry in enumerate(islice(chain(weighed[:1], others), asked.top))
+        )
         answer = Answer(
             query=query,
             matches=matches,
@@ -152,9 +153,15 @@ class Answers:
         candidates = asked.ranked.get(meant.text, ())
         settled = bool(candidates) and candidates[0].settled
         calibration, least = asked.calibration(settled), _threshold(asked, settled=settled)
-        confidences = calibration.confidences(candidates, asked.top).tolist()
+        count = _looked_at(candidates, asked.top)
+        confidences = calibration.confidences(candidates, count).tolist()
+        # By the threshold that was fitted: a confidence does not hang on what is asked for.
         unread = bool(candidates) and asked.unread(
-            meant.text, candidates[0], self._term(candidates[0])[0], confidences[0], least
+            meant.text,
+            candidates[0],
+            self._term(candidates[0])[0],
+            confidences[0],
+            calibration.threshold,
         )
         if unread:
             confidences = [0.0] * len(confidences)
@@ -222,7 +229,13 @@ class Answers:
         return entry.text, entry.language, entry.vocabulary
 
 
-def _weighed(scores: Sequence[_Scores], top: int) -> list[_Weighed]:
+def _looked_at(candidates: Sequence[Candidate], top: int) -> int:
+    """How many of the first candidates count: all that bear the name of the best are among them."""
+    bearers = (position for position, leader in enumerate(leaders(candidates)) if leader == 0)
+    return max(top, 1 + max(bearers, default=0))
+
+
+def _weighed(scores: Sequence[_Scores]) -> list[_Weighed]:
     """The candidates of all interpretations, each concept once, best first.
 
     An interpretation counts by how likely it is, and by how well the terminology knows it. The
@@ -252,7 +265,7 @@ def _weighed(scores: Sequence[_Scores], top: int) -> list[_Weighed]:
                 best[concept] = _Weighed(candidate, 0.0, score.meant.written_out)
             sums[concept] = sums.get(concept, 0.0) + part
     ranked = sorted(best, key=lambda concept: (-sums[concept], -order[concept]))
-    return [best[concept]._replace(confidence=min(sums[concept], 1.0)) for concept in ranked][:top]
+    return [best[concept]._replace(confidence=min(sums[concept], 1.0)) for concept in ranked]
 
 
 def _threshold(asked: Asked, *, settled: bool) -> float:

@@ -19,6 +19,8 @@ _PAIRS = 1 << 14  # of a query and a row that a stage finds at a time
 _MORE = 4  # times as many rows when they are of too few concepts
 _DIGITS = 9  # of scores: equal ones must not differ by how they were summed
 
+SLIP = "slip"  # the stage of what the letters stages show to be the query but for a slip
+
 Floats = npt.NDArray[np.float32]
 Reals = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -36,7 +38,7 @@ class Candidate:
     cosine: float | None = None
     similarity: float | None = None
     score: float = 0.0
-    known: bool = True  # whether every word of the query is in some term
+    known: bool = True  # whether every word of the query is one, of a term or of a language
     spelt: bool = False  # whether it is the query but for a slip in a word
     name: str | None = None  # the term, folded, of those that come first
     hit: bool = False  # whether the stage that gave it is certain: it needs no score
@@ -99,8 +101,8 @@ class Search:
 
     @property
     def mask(self) -> Mask | None:
-        """The rows that may be answered with."""
-        return None if self.allowed is None else self.allowed.rows
+        """The rows that may be answered with; None: all."""
+        return None if self.allowed is None or self.allowed.rows.all() else self.allowed.rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,8 +111,8 @@ class Batch:
 
     texts: Sequence[str]
     words: list[list[str]]
-    right_words: list[list[bool]]  # which of them have no slip: they are words as they are
-    known: Flags  # whether all are in some term
+    right_words: list[list[bool]]  # which of them can have no slip
+    known: Flags  # whether all are words, of a term or of a language
     unsettled: Flags  # which queries the stages to come are still asked
     row_terms: RowTerms
     hidden: Hidden
@@ -120,8 +122,13 @@ class Batch:
     meaning: Sequence[str]  # names of the stages that compare vectors
 
     def spelt(self, query: int, words: Sequence[str]) -> bool:
-        """Whether a query is these words but for a slip in a word that is none as it is."""
-        return as_spelt(self.words[query], self.right_words[query], words)
+        """Whether a query is these words but for a slip in a word that is none as it is.
+
+        Without the stage, none is looked for.
+        """
+        return SLIP in self.search.stages and as_spelt(
+            self.words[query], self.right_words[query], words
+        )
 
     @property
     def wanted(self) -> int:

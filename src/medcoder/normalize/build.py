@@ -32,6 +32,7 @@ from medcoder.errors import ArtefactError, UsageError
 from medcoder.files import write_json
 from medcoder.index import INDEXES, build_index, choose, open_index
 from medcoder.kg import KG
+from medcoder.kg.masks import named_terms
 from medcoder.manifest import read_json
 from medcoder.normalize.batch import Fusion
 from medcoder.normalize.calibrate import Calibration, calibrate
@@ -82,7 +83,7 @@ def build(
     _clear(path)
     check_free(path, kind=KIND, overwrite=overwrite)
     calibrated: Calibrated = "graph" if calibration is None else "given"
-    if calibration is None and np.count_nonzero(np.diff(kg.terms.first) > 1) < _SYNONYMS:
+    if calibration is None and _with_synonyms(kg) < _SYNONYMS:
         calibration = bundled_calibration(encoder.fingerprint)
         calibrated = "graph" if calibration is None else "embedded graph"
     if calibration is not None:
@@ -140,6 +141,12 @@ def build(
             }
 
 
+def _with_synonyms(kg: KG) -> int:
+    """How many concepts have two names or more."""
+    names = np.concatenate([[0], np.cumsum(named_terms(kg))])
+    return int(np.count_nonzero(np.diff(names[kg.terms.first]) > 1))
+
+
 def _clear(path: Path) -> None:
     """Remove the vectors beside an index that is there: a kill came when it was just done."""
     folder, lock = (path.with_name(f".{path.name}.{name}") for name in ("vectors", "build.lock"))
@@ -188,10 +195,9 @@ def _bundled_key(folder: Path) -> str:
 
 
 def _build_bundled(path: Path, graph: Path, folder: Path, progress: Progress | None) -> None:
-    seed = bundled_vectors()
     check_bundled(folder)
     kg, encoder = KG.open(graph), OnnxEncoder.load(folder)
-    known = [open_seed(seed)] if seed.exists() else []
+    known = [open_seed(seed) for seed in bundled_vectors() if seed.exists()]
     # Not to be gone on with: a folder that others may share is no place for names known to all.
     with unfinished(path.with_name(f"{path.name}.{VECTORS}")) as partial:
         vectors = embed(kg, encoder, partial / VECTORS, known=known, progress=progress)

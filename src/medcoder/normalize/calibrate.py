@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from medcoder.normalize.batch import Candidate, Fusion, Search
 from medcoder.normalize.calibration_queries import Query, draw
+from medcoder.normalize.filters import Allowed, Filter, Filters
 from medcoder.normalize.rank import Ranker
 from medcoder.normalize.stages import STAGES, calibration_name, stage_sets
 from medcoder.text import spoken
@@ -63,7 +64,7 @@ def calibrate(
     fusion = _best_fusion(ranker, queries[:half], vectors[:half])
     fitted = {}
     for stages in stage_sets():
-        search = Search(top=_TOP, stages=stages, fusion=fusion)
+        search = Search(top=_TOP, stages=stages, fusion=fusion, allowed=_answerable(ranker))
         asked = _ask(ranker, queries, vectors, search)
         fitted[calibration_name(stages)] = fit(asked[:half], asked[half:])
     return fusion, fitted
@@ -318,7 +319,7 @@ def _best_fusion(
 
     Candidates are found once and put in order anew for each.
     """
-    search = Search(top=_TOP, stages=tuple(STAGES), fusion=Fusion())
+    search = Search(top=_TOP, stages=tuple(STAGES), fusion=Fusion(), allowed=_answerable(ranker))
     asked = [query for query in _ask(ranker, queries, vectors, search) if query.concept is not None]
     kinds = Counter(query.kind for query in asked)
     hits = {
@@ -326,6 +327,11 @@ def _best_fusion(
         for fusion in _FUSIONS
     }
     return max(hits, key=lambda fusion: (hits[fusion], -fusion.gain, fusion.floor))
+
+
+def _answerable(ranker: Ranker) -> Allowed | None:
+    """All but headings."""
+    return Filters(ranker.kg, ranker.vectors).allowed(Filter())
 
 
 def _right(query: Asked, fusion: Fusion) -> bool:

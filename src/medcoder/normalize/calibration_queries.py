@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from medcoder.kg.masks import Mask, named_terms
 from medcoder.normalize.rank import Ranker
 from medcoder.text import fold
 
@@ -35,13 +36,14 @@ def draw(ranker: Ranker, count: int) -> list[Query]:
     rng = np.random.default_rng(_SEED)
     wanted = {kind: round(share * count) for kind, share in SHARES.items()}
     queries: list[Query] = []
+    names = named_terms(ranker.kg)
     for concept in rng.permutation(len(ranker.kg)).tolist():
         kinds = [kind for kind, left in wanted.items() if left]
         if not kinds:
             break
         # What few concepts can be asked for comes first.
         for kind in kinds:
-            query = _query(ranker, kind, concept, rng)
+            query = _query(ranker, names, kind, concept, rng)
             if query is not None:
                 queries.append(query)
                 wanted[kind] -= 1
@@ -49,11 +51,14 @@ def draw(ranker: Ranker, count: int) -> list[Query]:
     return [queries[position] for position in rng.permutation(len(queries)).tolist()]
 
 
-def _query(ranker: Ranker, kind: str, concept: int, rng: np.random.Generator) -> Query | None:
-    """A query of this kind about a concept, if it has terms for it."""
+def _query(
+    ranker: Ranker, names: Mask, kind: str, concept: int, rng: np.random.Generator
+) -> Query | None:
+    """A query of this kind about a concept, if it has names for it; `names` are masked terms."""
     kg, vectors = ranker.kg, ranker.vectors
     first, last = int(kg.terms.first[concept]), int(kg.terms.first[concept + 1])
-    with_vector = np.flatnonzero(vectors.term_row[first:last] >= 0)
+    named = names[first:last]
+    with_vector = np.flatnonzero(named & (vectors.term_row[first:last] >= 0))
     if not len(with_vector):
         return None
     number = int(rng.choice(with_vector))
@@ -75,7 +80,10 @@ def _query(ranker: Ranker, kind: str, concept: int, rng: np.random.Generator) ->
         if rng.random() < _TWICE:
             wrong = misspell(wrong, rng)
         return Query(kind, wrong, -1, concept, frozenset()) if fold(wrong) != key else None
-    alike = frozenset(first + other for other, same in enumerate(texts) if fold(same) == key)
+    # What was made of the hidden name is hidden with it.
+    alike = frozenset(
+        first + other for other, same in enumerate(texts) if fold(same) == key or not named[other]
+    )
     return Query(kind, text, row, concept, alike) if len(alike) < last - first else None
 
 

@@ -13,8 +13,10 @@ from medcoder.errors import UsageError
 from medcoder.kg import KG
 from medcoder.kg.masks import (
     Mask,
+    concepts_of_targets,
     concepts_of_types,
     concepts_of_vocabularies,
+    headings,
     terms_in_languages,
     terms_of_concepts,
 )
@@ -23,6 +25,7 @@ from medcoder.vectors import Vectors
 
 Ints = npt.NDArray[np.int64]
 
+ANY = "any"  # of TARGETS: it leaves them open
 _KEPT = 4  # filters whose masks stay in memory
 
 
@@ -32,6 +35,7 @@ class Filter(NamedTuple):
     types: frozenset[str] | None = None  # of any of these semantic types
     vocabularies: frozenset[str] | None = None  # with a code in any of these vocabularies
     languages: frozenset[str] | None = None  # matched by a term in any of these languages
+    targets: str = ANY  # or only such concepts: leaf, billable, standard
 
     @classmethod
     def of(
@@ -39,16 +43,13 @@ class Filter(NamedTuple):
         types: Collection[str] | str | None,
         vocabularies: Collection[str] | str | None,
         languages: Collection[str] | str | None,
+        targets: str = ANY,
     ) -> Filter:
         return cls(
-            *(
-                _names(noun, names)
-                for noun, names in (
-                    ("types", types),
-                    ("vocabularies", vocabularies),
-                    ("languages", languages),
-                )
-            )
+            _names("types", types),
+            _names("vocabularies", vocabularies),
+            _names("languages", languages),
+            targets,
         )
 
     @property
@@ -76,10 +77,12 @@ class Filters:
     def __init__(self, kg: KG, vectors: Vectors) -> None:
         self._kg, self._vectors = kg, vectors
         self._masks: OrderedDict[Filter, Allowed] = OrderedDict()
+        self._answers = ~headings(kg)
+        self._all = bool(self._answers.all())
 
     def allowed(self, wanted: Filter) -> Allowed | None:
-        """The masks of a filter; None if it is open."""
-        if wanted.open:
+        """The masks of a filter, without headings; None if they keep everything."""
+        if wanted.open and self._all:
             return None
         if wanted not in self._masks:
             self._masks[wanted] = self._made(wanted)
@@ -90,7 +93,9 @@ class Filters:
 
     def _made(self, wanted: Filter) -> Allowed:
         kg = self._kg
-        concepts = np.ones(len(kg), np.bool_)
+        concepts = self._answers.copy()
+        if wanted.targets != ANY:
+            concepts &= concepts_of_targets(kg, wanted.targets)
         if wanted.types is not None:
             concepts &= concepts_of_types(kg, wanted.types)
         if wanted.vocabularies is not None:

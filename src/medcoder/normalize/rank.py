@@ -15,6 +15,7 @@ from medcoder.index import RowIndex
 from medcoder.kg import KG
 from medcoder.normalize.abbreviations import bundled_abbreviations
 from medcoder.normalize.batch import (
+    SLIP,
     Batch,
     Candidate,
     Embed,
@@ -39,7 +40,6 @@ from medcoder.vectors import NO_ROW, Vectors
 _COMPARED = 16  # of the rows most alike, those that are compared with the query word by word
 _EQUAL = 1e-6  # by which scores of the same name may differ
 _WORDS = 1 << 16  # rows whose words stay in memory
-SLIP = "slip"  # the stage of what the letters stages show to be the query but for a slip
 
 
 class Ranker:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from medcoder.errors import InputError, UsageError
 from medcoder.kg import KG
+from medcoder.kg.masks import named_terms
 from medcoder.text import language_in
 from medcoder.train.config import TrainConfig
 from medcoder.train.tokens import TokenStore
@@ -210,7 +211,7 @@ def _eligible(
     """Terms that may be drawn, grouped by concept, and where each concept's begin."""
     concept = np.repeat(np.arange(len(kg)), np.diff(kg.terms.first))
     language = kg.terms.info[:, 0]
-    good = np.ones(len(concept), bool)
+    good = named_terms(kg)
     if languages is not None:
         wanted = [language_in(tag, languages) for tag in kg.languages]
         good &= np.array(wanted, bool)[language]

@@ -36,7 +36,7 @@ from medcoder.vectors import (
 )
 from medcoder.vectors.known import Known
 
-_EXTENSION = 1 << CONCEPT_FLAGS.index("extension")
+_WITHOUT = sum(1 << CONCEPT_FLAGS.index(flag) for flag in ("extension", "heading"))
 _SHARD = 4096  # rows after which work is safe from a kill
 _STATE = "state.json"
 _FILE = f"{ROWS}.float16"
@@ -219,6 +219,8 @@ class Plan(NamedTuple):
 def make_plan(kg: KG) -> Plan:
     """Extensions get no vector: they say what their parent says, and which encounter it is.
 
+    Headings get none either, since they are never answers.
+
     Strings are told apart by 64-bit hashes. Among the 15 million of UMLS, the chance that any two
     share a hash is below 1 in 100,000.
     """
@@ -228,7 +230,7 @@ def make_plan(kg: KG) -> Plan:
     for concepts, texts in kg.terms.blocks():
         stop = start + len(texts)
         hashes[start:stop] = text_hashes(texts)
-        wanted[start:stop] = kg.flags[concepts] & _EXTENSION == 0
+        wanted[start:stop] = kg.flags[concepts] & _WITHOUT == 0
         start = stop
     terms = np.flatnonzero(wanted).astype(np.int32)
     _, first, inverse = np.unique(hashes[terms], return_index=True, return_inverse=True)

@@ -6,7 +6,7 @@ The file keeps 12 bits of each number: a byte, and four more bits that bring the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -49,14 +49,17 @@ def known_vectors(vectors: Vectors) -> Known:
     return Known(vectors.path, vectors.encoder, vectors.hashes, lambda rows: vectors.rows[rows])
 
 
-def save_seed(vectors: Vectors, file: Path) -> None:
-    """Write all rows of `vectors` to a small file."""
-    rows = vectors.rows.astype(np.float32)
+def save_seed(vectors: Vectors, file: Path, *, known: Sequence[Known] = ()) -> None:
+    """Write the rows of `vectors` to a small file, but those that are known already."""
+    fresh = np.ones(len(vectors.hashes), np.bool_)
+    for seed in known:
+        fresh[seed.find(vectors.hashes)[0]] = False
+    rows = vectors.rows[fresh].astype(np.float32)
     scales = np.maximum(np.abs(rows).max(1, initial=0), 1e-12) / _LEVELS
     whole = np.rint(rows / scales[:, None]).astype(np.int16)  # 11 bits and a sign
     high, low = whole >> 4, (whole & 15).astype(np.uint8)
     stored = {
-        "hash": np.ascontiguousarray(vectors.hashes),
+        "hash": np.ascontiguousarray(vectors.hashes[fresh]),
         "scale": scales.astype(np.float32),
         "high": high.astype(np.int8),
         "low": low[:, ::2].copy(),

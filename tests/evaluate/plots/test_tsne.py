@@ -34,6 +34,7 @@ def kg(tmp_path_factory):
         ("C8", "c8 in another book", "en", "HP", "HP:8", "PT", 0),
         *((f"{x}", f"{x} same  name", "en", "ICD10CM", x, "PT", 0) for x in ("EXT", "BOTH")),
         ("C0", "C0 TERM 0", "en", "ICD10CM", "A0", "ET", 9),  # but for case, the same
+        ("C0", "more of c0", "en", "ICD10CM", "A0", "includes", 10),  # no name
     ]
     types += [("C8", "T0", TYPES[0]), ("EXT", "T0", TYPES[0])]
     types += [("BOTH", "T0", TYPES[0]), ("BOTH", "T1", TYPES[1])]

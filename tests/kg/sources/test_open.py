@@ -37,6 +37,8 @@ ICD = """<?xml version="1.0" encoding="utf-8"?>
  <sectionIndex><sectionRef first="T07" last="T07" id="T07">Injuries</sectionRef></sectionIndex>
  <section id="T07"><desc> Injuries involving multiple body regions (T07)</desc>
   <diag><name>T07</name><desc>Unspecified "multiple"  injuries</desc>
+   <includes><note>blast injuries</note><note>injuries classified to S00</note>
+    <note>injuries of one and two and three and four and five body regions</note></includes>
    <inclusionTerm><note>NA</note><note>Conditions in S00-T06</note></inclusionTerm>
    <excludes1><note>burns (T20-T32)</note></excludes1>
    <sevenChrNote><note>The 7th character is to be added to code T07</note></sevenChrNote>
@@ -82,12 +84,17 @@ def test_counts(whole):
     extensions = {concept for concept, flag in rows["flags"] if flag == "extension"}
     concepts = {row[0] for row in rows["terms"]}
     assert (len(concepts), len(concepts - extensions), len(extensions)) == (117_539, 66_234, 51_305)
-    assert len(rows["terms"]) == 153_435
-    assert sum(row[0] not in extensions for row in rows["terms"]) == 102_130
+    assert len(rows["terms"]) == 153_435 + 811
+    assert sum(row[0] not in extensions for row in rows["terms"]) == 102_130 + 811
+    assert sum(row[5] == "includes" for row in rows["terms"]) == 811
     assert tally["ICD-10-CM codes"].kept == 98_505
-    assert tally["ICD-10-CM terms"].left_out == {"includes note": 1024, "coding note": 190}
+    assert tally["ICD-10-CM terms"].left_out == {
+        "coding note": 229, "long note": 68, "note of a heading": 106,
+    }  # fmt: skip
     assert tally["hp.obo frames"].left_out == {"obsolete": 450, "typedef": 3}
-    assert set(rows["flags"]) == {(concept, "extension") for concept in extensions}
+    flags = Counter(flag for _, flag in rows["flags"])
+    assert flags == {"extension": 51_305, "heading": 321, "billable": 74_719}
+    assert len(set(rows["flags"])) == flags.total()
     assert all(row[1].strip() == row[1] != "" for row in rows["terms"])
 
 
@@ -129,7 +136,7 @@ def test_edges_join_concepts_up_to_the_roots(whole):
 
 def test_extensions_only_add_to_the_name_of_their_parent(whole):
     rows, _ = whole
-    extensions = {concept for concept, _ in rows["flags"]}
+    extensions = {concept for concept, flag in rows["flags"] if flag == "extension"}
     parents = {head: tail for head, _, tail in rows["edges"] if head in extensions}
     names = {row[0]: row[1] for row in rows["terms"] if row[6] == 0}
     kinds = {row[0]: row[5] for row in rows["terms"] if row[0] in extensions}
@@ -197,6 +204,7 @@ def test_small_icd(small):
         ("T07-T07", "Injuries involving multiple body regions", "description", 0),
         ("T07", 'Unspecified "multiple" injuries', "description", 0),
         ("T07", "NA", "inclusion", 1),
+        ("T07", "blast injuries", "includes", 2),
         ("T07.XXXA", 'Unspecified "multiple" injuries, initial encounter', "extension", 0),
         ("T07.XXXD", 'Unspecified "multiple" injuries, subsequent & later', "extension", 0),
         ("T20-T25", "Burns", "description", 0),
@@ -214,10 +222,15 @@ def test_small_icd(small):
     assert above["T07-T07"] == above["T20-T25"] == "19"
     assert above["T20.02XA"] == "T20.02"
     assert {row[1:] for row in rows["types"]} == {("ICD10CM:19", "Injury and poisoning")}
-    assert [row[0] for row in rows["flags"]] == [
-        f"ICD10CM:{code}" for code in ("T07.XXXA", "T07.XXXD", "T20.011A", "T20.02XA")
+    extensions = ("T07.XXXA", "T07.XXXD", "T20.011A", "T20.02XA")
+    assert sorted((flag, concept[8:]) for concept, flag in rows["flags"]) == [
+        *(("billable", code) for code in extensions),  # and not the codes that have them
+        *(("extension", code) for code in extensions),
+        *(("heading", code) for code in ("19", "T07-T07", "T20-T25")),
     ]
-    assert tally["ICD-10-CM terms"].left_out == {"includes note": 1, "coding note": 1}
+    assert tally["ICD-10-CM terms"].left_out == {
+        "coding note": 2, "long note": 1, "note of a heading": 1,
+    }  # fmt: skip
     assert tally["hp.obo frames"].left_out == {"vocabulary": 8}
 
 
@@ -235,7 +248,8 @@ def test_small_hpo(small):
         ("HP:0002315", "HP:0000707", "Abnormality of the nervous system"),
     ]
     assert tally["ICD-10-CM codes"].left_out == {"vocabulary": 13}
-    assert tally["ICD-10-CM terms"].left_out == {"vocabulary": 17}
+    assert tally["ICD-10-CM terms"].left_out == {"vocabulary": 20}
+    assert rows["flags"] == [("HP:0000001", "heading"), ("HP:0000118", "heading")]
     assert tally["ICD-10-CM edges"].left_out == {"vocabulary": 12}
 
 
@@ -244,9 +258,10 @@ def test_other_languages_leave_no_terms(small):
     assert rows["terms"] == []
     assert tally["hp.obo terms"].left_out == {"language": 8}
     assert tally["ICD-10-CM terms"].left_out == {
-        "language": 15,
-        "includes note": 1,
-        "coding note": 1,
+        "language": 16,
+        "coding note": 2,
+        "long note": 1,
+        "note of a heading": 1,
     }
     assert ("HP:0002315", "HP:0000707", "Abnormality of the nervous system") in rows["types"]
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from medcoder.errors import UsageError
 from medcoder.kg import KG
+from medcoder.kg.masks import named_terms
 from medcoder.text import fold
 from medcoder.types import CONCEPT_FLAGS
 
@@ -31,7 +32,7 @@ def sample_terms(
     kg: KG, *, vocabulary: str, concepts: int, least: int, shown: int, seed: int
 ) -> Sample:
     """Terms of concepts that have at least `least` different ones in the vocabulary."""
-    number = _vocabulary(kg, vocabulary)
+    number, named = _vocabulary(kg, vocabulary), named_terms(kg)
     texts: list[str] = []
     ids: list[str] = []
     labels: list[int] = []
@@ -41,8 +42,9 @@ def sample_terms(
         if len(chosen) == concepts:
             break
         own: dict[str, str] = {}  # one spelling of each
-        for text, _, _, source, _ in kg.terms.of(concept):
-            if source == number:
+        first = int(kg.terms.first[concept])
+        for term, (text, _, _, source, _) in enumerate(kg.terms.of(concept), first):
+            if source == number and named[term]:
                 own.setdefault(fold(text), text)
         if len(own) < least:
             continue

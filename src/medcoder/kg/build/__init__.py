@@ -48,6 +48,8 @@ def build_kg(
         build = Build(draft.path, draft.scratch, memory, progress or silent, any_names=any_names)
         build.read_concepts(sources)
         build.number(merge_by)
+        build.set_flags()
+        build.derive_names()
         build.write_concepts()
         build.read_edges(sources, strict=strict)
         build.write_edges()

@@ -14,12 +14,15 @@ import pyarrow as pa
 
 from medcoder.arrays import Array, ArrayWriter, raw_strings
 from medcoder.errors import InputError, MedcoderError, UsageError
+from medcoder.kg.build.derived import Labels, derive, weave
 from medcoder.kg.build.edges import Edges, write_edges
 from medcoder.kg.build.merge import Merge, lines, merge_concepts
 from medcoder.kg.build.numbering import ABSENT, ConceptIds, Names
 from medcoder.kg.build.spill import TERM_ROWS, XREF_ROWS, Grouped, SortedRuns, Spill
 from medcoder.kg.build.terms import (
     LAST_ORDINAL,
+    find_headings,
+    flag_bit,
     flag_bits,
     large_strings,
     not_terms,
@@ -30,7 +33,16 @@ from medcoder.kg.build.terms import (
 from medcoder.kg.columns import LINE
 from medcoder.kg.keys import concept_bits, hash_strings, make_keys, vocabulary_key
 from medcoder.prefetch import prefetch
-from medcoder.types import CONCEPT_FLAGS, Part, Progress, Source, Tally, Vocabulary
+from medcoder.types import (
+    CONCEPT_FLAGS,
+    DERIVED,
+    INCLUDES,
+    Part,
+    Progress,
+    Source,
+    Tally,
+    Vocabulary,
+)
 
 ALL = vocabulary_key("all")
 
@@ -158,6 +170,42 @@ class Build:
         )
         self.progress("numbering concepts", 1, 1)
 
+    def set_flags(self) -> None:
+        """Write the flags of concepts: those of the sources, and headings of any ICD."""
+        flags = np.zeros(self.concepts, np.uint8)
+        for frame, numbers in self._known("flags"):
+            flag_bits(frame, numbers, flags)
+            self.graph["flags"].kept += len(numbers)
+        flags[find_headings(self._terms(), self.sources.labels, self.concepts)] |= flag_bit(
+            "heading"
+        )
+        self.stats["flags"] = {
+            name: int(np.count_nonzero(flags & flag_bit(name))) for name in CONCEPT_FLAGS
+        }
+        with ArrayWriter(self.folder, "concept.flags", "uint8") as file:
+            file.append(flags)
+        self.flags = flags
+
+    def derive_names(self) -> None:
+        """Find the names that are derived, and which notes are terms."""
+        headings = self.flags & flag_bit("heading") != 0
+        without = headings | (self.flags & flag_bit("extension") != 0)
+        self.labels = Labels(self.sources.labels, self.languages.labels, self.kinds.labels)
+        self.added = derive(self._terms, self.labels, without=without, headings=headings)
+        terms = self.graph["terms"]
+        for name, count in (("derived names", self.added.names), ("notes", self.added.notes)):
+            if count.read:
+                self.graph[name] = count
+        if self.added.names.kept:
+            self.kinds.number(DERIVED)
+        terms.read += self.added.names.kept
+        terms.drop("note", self.added.notes.left_out.total())
+
+    def _terms(self) -> Iterator[tuple[pl.DataFrame, Array]]:
+        """Parked terms and the numbers of their concepts."""
+        for frame in self.spills["terms"].read():
+            yield frame, self.concept_of[self.ids.lookup(frame["concept"])]
+
     def write_concepts(self) -> None:
         self._write_types()
         code_keys = self._runs("codes", 8)
@@ -197,15 +245,6 @@ class Build:
         by_type = write_types(self.folder, keys, self.concepts, count)
         labels = [f"{kind} {self.type_names[kind]}".strip() for kind in self.types.labels]
         self.stats["types"] = _named(labels, by_type)
-        flags = np.zeros(self.concepts, np.uint8)
-        for frame, numbers in self._known("flags"):
-            flag_bits(frame, numbers, flags)
-            self.graph["flags"].kept += len(numbers)
-        self.stats["flags"] = {
-            name: int(np.count_nonzero(flags >> bit & 1)) for bit, name in enumerate(CONCEPT_FLAGS)
-        }
-        with ArrayWriter(self.folder, "concept.flags", "uint8") as file:
-            file.append(flags)
 
     def _write_xrefs(self, code_keys: SortedRuns) -> None:
         gone = self.ids.ids.filter(pl.Series(self.merge.into != np.arange(len(self.merge.into))))
@@ -309,13 +348,13 @@ class Build:
         self, part: Part, schema: dict[str, Any], more: Sequence[pl.DataFrame] = ()
     ) -> Grouped:
         spill = self.spills[part]
+        known = self._known(part, more)
+        if part == "terms" and len(self.added.rows) + self.added.notes.read:
+            known = weave(known, self.added.rows, notes=self.labels.kind(INCLUDES))
         return Grouped(
             self.scratch,
             schema,
-            (
-                frame.with_columns(concept=pl.Series(numbers))
-                for frame, numbers in self._known(part, more)
-            ),
+            (frame.with_columns(concept=pl.Series(numbers)) for frame, numbers in known),
             concepts=self.concepts,
             size=spill.bytes,
             memory=self.memory // 64,  # sorting takes a few copies, beside the next range

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from medcoder.types import CONCEPT_FLAGS, Count
 _LANGUAGE_BITS, _ORDINAL_BITS, _RANK_BITS = 10, 4, 22
 _BLANKS = " \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f"  # what str.strip takes away, in ASCII
 _BRIEF, _AMOUNT = 12, 64  # characters of a unit, and of a number with one, at most
+_BLOCK, _CHAPTER = r"^[A-Z0-9]+-[A-Z0-9]+$", 2  # a block's code; characters of a chapter's
 LAST_ORDINAL = (1 << _ORDINAL_BITS) - 1  # sources after it rank together
 
 
@@ -134,8 +135,31 @@ def write_types(folder: Path, keys: SortedRuns, concepts: int, count: Count) -> 
 def flag_bits(frame: pl.DataFrame, numbers: Array, flags: Array) -> None:
     """Set the flags of a frame (flag) on the concepts with these numbers."""
     for flag in frame["flag"].unique():
-        bit = np.uint8(1 << CONCEPT_FLAGS.index(flag))
-        flags[numbers[(frame["flag"] == flag).to_numpy()]] |= bit
+        flags[numbers[(frame["flag"] == flag).to_numpy()]] |= flag_bit(flag)
+
+
+def flag_bit(flag: str) -> np.uint8:
+    return np.uint8(1 << CONCEPT_FLAGS.index(flag))
+
+
+def find_headings(
+    frames: Iterable[tuple[pl.DataFrame, Array]], vocabularies: Sequence[str], concepts: int
+) -> Array:
+    """(concepts,) which are chapters or blocks of an ICD: all their codes are "A15-A19" or "IX".
+
+    frames: terms, and the numbers of their concepts
+    """
+    keys = [vocabulary_key(name) for name in vocabularies]
+    icd = [number for number, key in enumerate(keys) if "ICD" in key]
+    headings, others = np.zeros(concepts, np.bool_), np.zeros(concepts, np.bool_)
+    for frame, numbers in frames if icd else ():
+        code = code_keys(frame, keys).str.extract(f"{SEPARATOR}(.*)$")
+        above = code.str.contains(_BLOCK) | code.str.len_chars().is_between(1, _CHAPTER)
+        of_icd = (above & frame["source"].is_in(icd)).fill_null(False).to_numpy()
+        headings[numbers[of_icd]] = True
+        others[numbers[~of_icd]] = True
+    found: Array = headings & ~others
+    return found
 
 
 def _add_text_keys(frame: pl.DataFrame, keys: SortedRuns, bits: int) -> None:

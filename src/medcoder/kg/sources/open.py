@@ -6,9 +6,13 @@ the root; a concept may be in several) and the chapters of ICD-10-CM.
 
 ICD-10-CM is read from its tabular list (XML) and its list of codes.
 Chapters, blocks, categories and codes are concepts, each below the one that holds it. The names
-of a code are its description and its inclusion terms. "Includes" notes are left out: beside
-other names they hold parts, causes and vehicles. So are the inclusion terms that tell how to
-code, or that point at other codes ("Conditions in A15-A19"), since they name nothing.
+of a code are its description and its inclusion terms. "Includes" notes are terms of a kind of their
+own: beside other names they hold parts, causes and vehicles, which are narrower. Left out are the
+notes and inclusion terms that tell how to code, or that point at other codes ("Conditions in
+A15-A19"), since they name nothing, and the includes notes that are long or of a chapter or block.
+
+Chapters, blocks and the two roots of HPO are flagged "heading", and the codes of the list that none
+is below "billable".
 
 A code may take a 7th character from a table at or above it ("A": initial encounter); the tabular
 list does not spell these out, the list of codes says which exist. They are flagged "extension".
@@ -18,7 +22,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -30,7 +34,7 @@ import pyarrow as pa
 
 from medcoder.errors import InputError, MissingExtra
 from medcoder.kg.sources.obo import OboSource, to_table
-from medcoder.types import SCHEMAS, Count, Part, ReadOptions, Tally, Vocabulary
+from medcoder.types import INCLUDES, SCHEMAS, Count, Part, ReadOptions, Tally, Vocabulary
 
 ROOT, PHENOTYPE = "HP:0000001", "HP:0000118"
 
@@ -39,6 +43,7 @@ TITLE = "International Classification of Diseases, 10th Revision, Clinical Modif
 _MONTHS = "January February March April May June July August September October November December"
 
 _RANGE = re.compile(r"\s*\([A-Z][0-9A-Z]{2}(?:-[A-Z][0-9A-Z]{2})?\)$")
+_LONGEST = 12  # words of an includes note
 _NOTE = re.compile(
     r":$"  # the heading of a list
     r"|\b(?:in|to|under|[Cc]ategories) [A-Z][0-9][0-9A-Z]\b"  # other codes
@@ -74,6 +79,8 @@ class OpenSource:
         # The one namespace of HPO says nothing; its branches do.
         yield from (rows for rows in self._hpo.concepts(tally) if rows[0] != "types")
         yield "types", self._branches()
+        roots = [(root, "heading") for root in (ROOT, PHENOTYPE) if root in self._hpo.names]
+        yield "flags", to_table("flags", roots)
         yield from self._icd.concepts(tally)
 
     def edges(self, tally: Tally) -> Iterator[pa.Table]:
@@ -121,9 +128,9 @@ class _Code:
     parent: str  # none above a chapter
     chapter: str
     inclusions: list[str] = field(default_factory=list)
-    coding_notes: int = 0  # inclusion terms that name nothing
-    includes_notes: int = 0
-    extension: bool = False
+    includes: list[str] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)  # notes by reason
+    flags: tuple[str, ...] = ()
 
 
 class Icd10cmSource:
@@ -188,8 +195,8 @@ class Icd10cmSource:
         reason = "" if languages is None or "en" in languages else "language"
         rows: dict[Part, list[tuple[object, ...]]] = {part: [] for part in SCHEMAS}
         for code in chapter:
-            names = 1 + len(code.inclusions)
-            notes = code.coding_notes + code.includes_notes
+            names = 1 + len(code.inclusions) + len(code.includes)
+            notes = code.left_out.total()
             codes.read += 1
             terms.read += names + notes
             edges.read += bool(code.parent)
@@ -199,12 +206,10 @@ class Icd10cmSource:
                 edges.drop("vocabulary", bool(code.parent))
                 continue
             codes.kept += 1
-            terms.drop("coding note", code.coding_notes)
-            terms.drop("includes note", code.includes_notes)
+            terms.left_out.update(code.left_out)
             concept = f"{NAME}:{code.code}"
             rows["types"].append((concept, f"{NAME}:{code.chapter}", chapter[0].name))
-            if code.extension:
-                rows["flags"].append((concept, "extension"))
+            rows["flags"].extend((concept, flag) for flag in code.flags)
             if code.parent:
                 edges.kept += 1
                 rows["edges"].append((concept, "is_a", f"{NAME}:{code.parent}"))
@@ -212,10 +217,13 @@ class Icd10cmSource:
                 terms.drop(reason, names)
                 continue
             terms.kept += names
-            kind = "extension" if code.extension else "description"
-            rows["terms"].append((concept, code.name, "en", NAME, code.code, kind, 0))
+            kind = "extension" if "extension" in code.flags else "description"
             rows["terms"].extend(
-                (concept, term, "en", NAME, code.code, "inclusion", 1) for term in code.inclusions
+                (concept, term, "en", NAME, code.code, kind, rank)
+                for rank, (kind, given) in enumerate(
+                    ((kind, [code.name]), ("inclusion", code.inclusions), (INCLUDES, code.includes))
+                )
+                for term in given
             )
         return rows
 
@@ -248,16 +256,18 @@ def _walk(
         if child.tag in ("section", "diag"):
             below.append(child)
         elif child.tag == "inclusionTerm":
-            terms = [_words(note) for note in child]
-            entry.inclusions += [term for term in terms if not _NOTE.search(term)]
-            entry.coding_notes += len(terms)
+            entry.inclusions += _names(child, entry.left_out)
         elif child.tag == "includes":
-            entry.includes_notes += len(child)
+            entry.includes += _includes(child, entry.left_out, heading=node.tag != "diag")
         elif child.tag == "sevenChrDef":
             characters = {item.attrib["char"]: _words(item) for item in child.iter("extension")}
-    entry.coding_notes -= len(entry.inclusions)
-    if not below:
-        return [entry, *_extensions(entry, characters, valid)]
+    if node.tag != "diag":
+        entry.flags = ("heading",)
+    elif not below:
+        extensions = list(_extensions(entry, characters, valid))
+        if not extensions and entry.code.replace(".", "") in valid:
+            entry.flags = ("billable",)
+        return [entry, *extensions]
     codes = [entry]
     for child in below:
         codes += _walk(child, entry, characters, valid)
@@ -272,7 +282,29 @@ def _extensions(
         code = f"{leaf.code[:3]}.{stem}{character}"
         if code.replace(".", "") in valid:
             name = f"{leaf.name}, {meaning}"
-            yield _Code(code, name, leaf.code, leaf.chapter, extension=True)
+            flags = ("extension", "billable")
+            yield _Code(code, name, leaf.code, leaf.chapter, flags=flags)
+
+
+def _names(notes: ET.Element, left_out: Counter[str]) -> list[str]:
+    """The notes that are names."""
+    texts = list(map(_words, notes))
+    names = [text for text in texts if not _NOTE.search(text)]
+    if len(names) < len(texts):
+        left_out["coding note"] += len(texts) - len(names)
+    return names
+
+
+def _includes(notes: ET.Element, left_out: Counter[str], *, heading: bool) -> list[str]:
+    """The notes of what else a code is for that a string may be matched with."""
+    if heading:
+        left_out["note of a heading"] += len(notes)
+        return []
+    names = _names(notes, left_out)
+    short = [name for name in names if len(name.split()) <= _LONGEST]
+    if len(short) < len(names):
+        left_out["long note"] += len(names) - len(short)
+    return short
 
 
 def _words(node: ET.Element | None) -> str:

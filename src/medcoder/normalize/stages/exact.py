@@ -7,10 +7,11 @@ from typing import ClassVar
 
 from medcoder.normalize.batch import Batch
 from medcoder.normalize.stages import Hits, Measure, Searched
+from medcoder.types import DERIVED, INCLUDES
 
 
 class Exact:
-    """A custom term goes before a preferred name, and that before other names."""
+    """A custom term goes before a preferred name, that before others, and derived ones are last."""
 
     name: ClassVar[str] = "exact"
     label: ClassVar[str] = "as it is, but for case, accents and punctuation"
@@ -20,6 +21,8 @@ class Exact:
 
     def __init__(self, searched: Searched) -> None:
         self._kg, self._custom_terms = searched.kg, searched.custom_terms
+        kinds = self._kg.kinds
+        self._added = {kinds.index(name) for name in (DERIVED, INCLUDES) if name in kinds}
 
     def find(self, batch: Batch) -> Hits:
         """Nothing is settled: what else is near decides how sure to be of a hit."""
@@ -34,8 +37,14 @@ class Exact:
             if batch.custom[number]
         }
         matches = self._kg.find_terms(query)
-        matches.sort(key=lambda pair: pair[1] != self._kg.terms.first[pair[0]])
+        matches.sort(key=self._rank)
         for concept, term in matches:
             if (allowed is None or allowed.terms[term]) and term not in hidden:
                 terms.setdefault(concept, term)
         return terms
+
+    def _rank(self, match: tuple[int, int]) -> int:
+        concept, term = match
+        if term == self._kg.terms.first[concept]:
+            return 0
+        return 2 if int(self._kg.terms.info[term, 2]) in self._added else 1
