@@ -21,7 +21,7 @@ _RELEASED = {
         f"medcoder-all/{META}": "08bca81a433e3a110bd16b7c15227bc9",
         "medcoder-all.open.vectors.safetensors": "dc9de7822d8afe6dce1736786e505c49",
         "medcoder-all.open.derived.vectors.safetensors": "789d9021bfbd5232dae92b213391e0ac",
-        "medcoder-all.open.calibration.json": "ab1a31b77c53100a6ee8c5012595744e",
+        "medcoder-all.open.calibration.json": "8e69cbedebd35a5cb75d933b824487ac",
     },
 }
 
