@@ -21,7 +21,7 @@ from medcoder.normalize.words import LANGUAGES, Words, bundled_words
 from medcoder.text import fold
 
 _TOKEN = re.compile(r"[^\W_]+|#")
-_DOTTED = re.compile(r"(?<![^\W_])(?:[^\W\d_]\.){2,}(?:[^\W\d_](?![^\W_]))?")
+_DOTTED = re.compile(r"(?<![^\W_])(?:[^\W\d_]\.)+(?:(?<=\.\w\.)|[^\W\d_](?![^\W_])\.?)")
 _LONGEST = 4  # words of an abbreviation
 _SHOUTED = 5  # letters of a word in a string of capitals, whose case says nothing
 _FOREIGN = 0.35  # how likely a language is before a word speaks for it; English has 1

@@ -146,7 +146,8 @@ class Answers:
             )
             if past[0].confidence >= scores.least:
                 return before
-            best = before if best is answer else best
+            if past[0].confidence > best.confidence:
+                best = before
         return replace(_refused(best, ""), review=_REVIEWS[decides].format(cue=understood.cue))
 
     def _scores(self, meant: Interpretation, asked: Asked) -> _Scores:

@@ -33,6 +33,7 @@ _PAST = re.compile(
 )
 _FAMILY = re.compile(r"\bfamily history\b", re.IGNORECASE)
 _DENIES = re.compile(r"(?:no|not)\b", re.IGNORECASE)  # NAD: no abnormality detected
+_MARKS = ("?", "??", "???", "(?)")
 _SAID = {"history": "personal history of {}", "family": "family history of {}"}
 
 
@@ -82,14 +83,19 @@ def understand(text: str, names: Names, abbreviations: Abbreviations | None) -> 
 
     abbreviations: those that are written out, if any are
     """
+    marks = [cue for cue in find_cues(text) if cue.text in _MARKS] if "?" in text else []
+    if marks and (rest := without(text, marks)):  # look-up does not see them, and they say doubt
+        return _marked(understand(rest, names, abbreviations), marks)
     whole, is_name = names.is_name(text), names.is_name
-    if names.is_certain(text) or (whole and (abbreviations is None or text not in abbreviations)):
+    signs = _signs(text)
+    own = whole and not signs and (abbreviations is None or text not in abbreviations)
+    if names.is_certain(text) or own:
         return Understood((Interpretation(text),), named=True)
     if not whole and is_placeholder(text):
         return Understood(())
     if not whole and nothing_meant(text):  # a number, a date: nothing is to be read in it
         return Understood((Interpretation(text),))
-    cues = [] if whole or names.is_known(text) else find_cues(text)
+    cues = signs if whole or names.is_known(text) else find_cues(text)
     form, removed, expanded = _form(text, cues, is_name, abbreviations)
     meant = _meant(form, expanded, own=whole, is_name=is_name)
     named = all(is_name(some.text) for some in meant)
@@ -113,6 +119,16 @@ def understand(text: str, names: Names, abbreviations: Abbreviations | None) -> 
     )
 
 
+def _marked(understood: Understood, marks: Sequence[Cue]) -> Understood:
+    """What a string says that has such marks beside."""
+    return understood._replace(
+        decides=understood.decides or "doubt",
+        cue=understood.cue if understood.decides else marks[0].text,
+        attributes=(*attributes(marks), *understood.attributes),
+        steps=(*_taken_off(marks), *understood.steps),
+    )
+
+
 def says(decides: str, term: str) -> bool:
     """Whether a term is of what was, or is in the family.
 
@@ -124,6 +140,17 @@ def says(decides: str, term: str) -> bool:
     if decides == "family":
         return bool(_FAMILY.search(term))
     return bool(_PAST.search(term)) and not _FAMILY.search(term)
+
+
+def _signs(text: str) -> list[Cue]:
+    """Cues without letters, such as "?": comparing names leaves signs out, so they are taken off
+    first.
+    """
+    return list(filter(_is_sign, find_cues(text))) if "?" in text else []
+
+
+def _is_sign(cue: Cue) -> bool:
+    return not any(map(str.isalnum, cue.text))
 
 
 def _form(
@@ -141,6 +168,8 @@ def _form(
 
     seen: dict[str, list[Expanded]] = {}
     for form, removed in readings(text, cues) if cues else [(text, ())]:
+        if any(_is_sign(cue) and cue not in removed for cue in cues):
+            continue
         seen[form] = expand(form)
         if named(form) or any(named(some.text) for some in seen[form]):
             return form, removed, seen[form]
