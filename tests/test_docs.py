@@ -259,7 +259,7 @@ OTHER_OPTIONS = {"--scale", "--full", "--stop-after"}  # of benchmarks and of me
 
 def options(command):
     for parameter in command.params:
-        yield from parameter.opts
+        yield from (*parameter.opts, *parameter.secondary_opts)
     for child in getattr(command, "commands", {}).values():
         yield from options(child)
 

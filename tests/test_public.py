@@ -90,7 +90,8 @@ def test_an_input_error_says_where(place, message):
 
 
 def test_flags_and_parts_have_their_order():
-    assert CONCEPT_FLAGS == ("standard", "invalid", "extension")  # bits of a byte on disk
+    # Bits of a byte on disk.
+    assert CONCEPT_FLAGS == ("standard", "invalid", "extension", "heading", "billable")
     assert list(SCHEMAS) == ["terms", "types", "xrefs", "flags", "edges"]
 
 

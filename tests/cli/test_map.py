@@ -13,6 +13,8 @@ import typer.main
 
 from medcoder.cli import app
 from medcoder.mapping import Project
+from support.mapped import make
+from support.saying import ROWS, Sayer
 from support.terminal import as_json, command, medcoder, process
 
 TABLE = "id,text,n,kind\n1,heart attack,5,\n2,fever cold,1,\n3,zzz qqq,2,\n4,heart attack,1,x\n"
@@ -60,7 +62,7 @@ def test_a_file_stands_for_the_command_table(ward, index, tmp_path):
     assert first["meta"]["context"] == {"kind": "type"}
     rows = (tmp_path / "a" / "mapped.csv").read_text().splitlines()
     assert len(rows) == 5
-    assert rows[0].endswith(",concept,name,code,confidence,status,other_1,other_2")
+    assert rows[0].endswith(",concept,name,code,confidence,status,said,review,other_1,other_2")
     assert [row.split(",")[:2] for row in rows[1:]] == [
         ["1", "heart attack"], ["2", "fever cold"], ["3", "zzz qqq"], ["4", "heart attack"],
     ]  # fmt: skip
@@ -139,11 +141,52 @@ def test_learn_and_refresh(made, ward, index, tmp_path):
     found = as_json("map", "refresh", made, "--index", index)
     assert found == {
         "decisions": 1, "flagged": {"gone": 0, "renamed": 0, "no longer first": 0, "new": 0},
+        "changed": {"automatic": 0, "new": 1, "gone": 0},
+        "changed_file": str(made / "changed.tsv"),
     }  # fmt: skip
+    [_, changed] = (made / "changed.tsv").read_text().splitlines()
+    assert changed.split("\t")[1:4] == ["zzz qqq", "new", ""]
+    assert changed.endswith("\tC003")
+    said = medcoder("map", "refresh", made, "--index", index).stdout
+    assert "0 automatic answers changed" in said
+    assert str(made / "changed.tsv") in said
     assert as_json("map", "show", made, "zzz qqq")["candidates"][0]["concept"] == "C003"
     row = (made / "mapped.csv").read_text().splitlines()[3]
     assert row.startswith("3,zzz qqq,2,,C003,")
     assert ",approved," in row
+
+
+def test_what_strings_say_is_shown(tmp_path):
+    make(tmp_path, rows=ROWS, machine=Sayer()).close()
+    folder = tmp_path / "out"
+    shown = medcoder("map", "show", folder, "h/o heart attack R").stdout
+    assert "said: history (h/o); left (R)" in shown
+    assert "took off 'h/o': history" in shown
+    assert "a person must look: in doubt (?)" in medcoder("map", "show", folder, "?fever").stdout
+    parts = medcoder("map", "show", folder, "fever; no fever").stdout
+    assert "fever: R50.9 Fever, unspecified (1.00)" in parts
+    assert "no fever: no match (1.00)" in parts
+    listed = medcoder("map", "show", folder, "--status", "auto").stdout
+    assert "R50.9|R52" in listed
+    told = as_json("map", "show", folder, "heart attack; ?fever")
+    assert told["review"] == "'?fever': in doubt (?)"
+    assert [part["text"] for part in told["parts"]] == ["heart attack", "?fever"]
+    assert told["candidates"][0]["span"] == [0, 12]
+    past = as_json("map", "show", folder, "h/o heart attack R")
+    assert past["candidates"][0]["attributes"][0]["kind"] == "history"
+
+
+def test_cells_stay_whole_where_that_is_asked_for(ward, index, tmp_path):
+    options = ["--column", "text", "--index", index, "--out", tmp_path / "w"]
+    found = as_json("map", ward, *options, "--no-split", "--targets", "leaf")
+    assert (found["meta"]["split"], found["meta"]["targets"]) == (False, "leaf")
+    again = medcoder("map", ward, *options, "--targets", "leaf")
+    assert again.exit_code == 2
+    assert "Go on with it with --no-split" in again.stderr
+    wrong = medcoder("map", ward, *options, "--targets", "leaves")
+    assert (wrong.exit_code, "They can be any, leaf, billable or standard" in wrong.stderr) == (
+        2, True,
+    )  # fmt: skip
 
 
 def test_export(made, tmp_path):

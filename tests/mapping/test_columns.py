@@ -39,12 +39,12 @@ def project(tmp_path):
 
 def test_the_columns_in_their_order():
     assert [column.name for column in export_columns(2)] == [
-        "concept", "name", "code", "confidence", "status", "other_1", "equivalence", "who", "when",
-        "note", "flag",
+        "concept", "name", "code", "confidence", "status", "said", "review", "other_1", "part",
+        "equivalence", "who", "when", "note", "flag",
     ]  # fmt: skip
     assert len({column.name for column in COLUMNS}) == len(COLUMNS)
     assert listed_columns() == ()
-    assert [column.numeric for column in result_columns(1)] == [False, False, False, True, False]
+    assert [column.numeric for column in result_columns(1)] == [False] * 3 + [True] + [False] * 3
 
 
 def test_a_column_from_outside(project, tmp_path, monkeypatch):

@@ -18,16 +18,16 @@ def test_every_row_comes_out_once_in_order(ward, tmp_path):
     made = mapped(ward, tmp_path / "out", top=3)
     assert made.file == tmp_path / "out" / "mapped.csv"
     header, *rows = read_rows(made.file)
-    assert header == ["id", "text", "concept", "name", "code", "confidence", "status", "other_1",
-                      "other_2"]  # fmt: skip
+    assert header == ["id", "text", "concept", "name", "code", "confidence", "status", "said",
+                      "review", "other_1", "other_2"]  # fmt: skip
     assert [row[0] for row in rows] == [str(number) for number in range(1, 10)]
     assert [row[1] for row in rows] == [*TEXTS[:5], "'=cmd()", *TEXTS[6:]]
     assert [row[6] for row in rows] == [
         "auto", "review", "auto", "review", "none", "none", "none", "auto", "auto"
     ]  # fmt: skip
-    assert rows[0][2:] == ["C1", "Heart attack", "MSH:D1|ICD10CM:I1", "0.999", "auto",
+    assert rows[0][2:] == ["C1", "Heart attack", "MSH:D1|ICD10CM:I1", "0.999", "auto", "", "",
                            "C2 Fever (0.01)", ""]  # fmt: skip
-    assert rows[4][2:] == ["", "", "", "", "none", "C5 Headache (0.05)", ""]
+    assert rows[4][2:] == ["", "", "", "", "none", "", "", "C5 Headache (0.05)", ""]
     assert rows[8][2:] == rows[0][2:]
 
 
@@ -49,10 +49,10 @@ def test_the_format_of_the_input_is_that_of_the_results(tmp_path):
     made = mapped(tmp_path / "t.xlsx", tmp_path / "x", top=1)
     sheet = openpyxl.load_workbook(made.file).active
     assert [[cell.value for cell in row] for row in sheet.iter_rows()] == [
-        ["text", "n", "concept", "name", "code", "confidence", "status"],
-        ["fever", 1.5, "C2", "Fever", "MSH:D2|ICD10CM:I2", 0.99, "auto"],
-        ["cold", None, "C3", "Common cold", "MSH:D3|ICD10CM:I3", 0.55, "review"],
-        ["'+1 x", True, None, None, None, None, "none"],
+        ["text", "n", "concept", "name", "code", "confidence", "status", "said", "review"],
+        ["fever", 1.5, "C2", "Fever", "MSH:D2|ICD10CM:I2", 0.99, "auto", None, None],
+        ["cold", None, "C3", "Common cold", "MSH:D3|ICD10CM:I3", 0.55, "review", None, None],
+        ["'+1 x", True, None, None, None, None, "none", None, None],
     ]
     assert {cell.data_type for row in sheet.iter_rows() for cell in row} <= {
         "s",

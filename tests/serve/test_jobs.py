@@ -260,3 +260,13 @@ def test_projects_are_listed_while_others_are_cancelled(many_index, tmp_path):
     for number, ended in states.items():
         expected = ["job.json", "out"] if ended == "done" else ["job.json"]
         assert names(tmp_path / "jobs" / number) == expected
+
+
+def test_a_job_of_medcoder_0_1_goes_on_as_it_was_begun(tmp_path):
+    """What it maps says nothing of splitting cells, and was not split."""
+    place = left(tmp_path, "5" * 32, state="done")
+    said = kept(place)
+    assert "split" not in said["options"]
+    jobs = room.Jobs(tmp_path, lambda: None, limit=1)
+    jobs.close()
+    assert jobs.get("5" * 32).options == said["options"] | {"split": False, "targets": "any"}

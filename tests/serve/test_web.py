@@ -162,6 +162,19 @@ def test_a_filter_restricts_and_is_in_the_address(people, normalizer):
 
 
 @in_browser
+def test_several_things_have_concepts_of_their_own(people):
+    with people.person() as page:
+        page.goto("/#/look?q=heart+attack%3B+rash+%28L%29")
+        expect(page.locator(".cell u")).to_have_text(["heart attack", "rash (L)"])
+        rash = page.get_by_role("region", name="rash (L)")
+        expect(rash.locator(".taken")).to_contain_text("took off '(L)': side (left)")
+        expect(rash.locator(".chip.said").first).to_have_text("left")
+        page.get_by_label("Which concepts").select_option("leaf")
+        page.wait_for_url("**targets=leaf*")
+        expect(page.locator(".cell u")).to_have_count(2)
+
+
+@in_browser
 def test_one_walks_along_the_graph_by_keyboard(people, normalizer):
     kg = normalizer.kg
     start = "C901"

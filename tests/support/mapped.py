@@ -55,7 +55,9 @@ class Machine:
         known = {"fingerprint": "t1", "vocabularies": self.vocabularies, "custom_terms": ""}
         return {"terminology": known, "model": {"name": "fake", "fingerprint": "m1"}}
 
-    def normalize_many(self, texts, *, top, types, vocabularies, languages):
+    def normalize_many(
+        self, texts, *, top, types, vocabularies, languages, targets="any", split=False
+    ):
         for text in texts:
             found = tuple(self.match(text, *one) for one in ANSWERS.get(text, [])[:top])
             sure = bool(found) and found[0].confidence >= 0.1

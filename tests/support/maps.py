@@ -46,7 +46,9 @@ class FakeMapper:
             "model": {"name": self.model, "fingerprint": f"{self.model}-{self.version}"},
         }  # fmt: skip
 
-    def normalize_many(self, texts, *, top, types, vocabularies, languages):
+    def normalize_many(
+        self, texts, *, top, types, vocabularies, languages, targets="any", split=False
+    ):
         for name in vocabularies or ():
             if not self.knows("vocabulary", name):
                 raise UnknownName(f"no vocabulary {name!r} in this graph")

@@ -75,8 +75,9 @@ def show(
         names = (column.name for column in more)
         table = new_table("row", "text", "status", "concept", "name", "confidence", *names)
         for mapping in mappings:
-            chosen: Any = mapping.target or next(iter(mapping.candidates), None)
-            concept, name = (chosen.concept, chosen.name) if chosen else ("", "")
+            best: Any = mapping.targets or mapping.leading
+            concept = "|".join(target.concept for target in best)
+            name = "|".join(target.name for target in best)
             add_row(
                 table, f"{mapping.row.number:,}", mapping.row.text, mapping.status, concept, name,
                 f"{mapping.confidence:.2f}", *map(_cell, values(mapping, more)),
@@ -214,8 +215,26 @@ def _show_term(mapping: TermMapping) -> None:
         line(f"  {made.equivalence}{target}, by {made.who} on {made.when} {made.note}".rstrip())
     if mapping.flag:
         line((f"  {mapping.flag}", "yellow"))
+    _show_said(mapping)
     table = new_table("", "concept", "name", "matched term", "confidence")
     for rank, match in enumerate(mapping.candidates, 1):
         confidence = f"{match.confidence:.2f}"
         add_row(table, f"{rank}", match.concept, match.name, match.term, confidence)
     out().print(table)
+
+
+def _show_said(mapping: TermMapping) -> None:
+    """What the machine says beside the candidates."""
+    from medcoder.mapping.columns import said
+
+    if mapping.review:
+        line((f"  a person must look: {mapping.review}", "yellow"))
+    if words := said(mapping):
+        line(f"  said: {words}")
+    for step in mapping.said.steps:
+        line((f"  {step}", "dim"))
+    of_span = {match.span: match for match in reversed(mapping.candidates)}
+    for part in mapping.said.parts:
+        best = of_span.get(part.span)
+        meant = f"{best.concept} {best.name}" if best and part.status != "none" else "no match"
+        line((f"  {part.text}", "bold"), f": {meant} ({part.confidence:.2f})")

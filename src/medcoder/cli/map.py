@@ -73,6 +73,17 @@ def table(
     vocabularies: Annotated[
         str | None, typer.Option(help="Only concepts with a code in these, as in: ICD10CM,HP.")
     ] = None,
+    targets: Annotated[
+        str,
+        typer.Option(
+            help="Which concepts may be answered with: any, leaf (none below it), billable "
+            "(ICD-10-CM) or standard (OMOP)."
+        ),
+    ] = "any",
+    split: Annotated[
+        bool,
+        typer.Option("--split/--no-split", help="Answer several things in a cell one by one."),
+    ] = True,
     index: Index = None,
     encoding: Annotated[
         str | None, typer.Option(help="Of a text file, as in: cp1252. Default: UTF-8, or its mark.")
@@ -105,7 +116,8 @@ def table(
             made = map_table(
                 user_path(file), column=column, out=folder, normalizer=normalizer, code=code,
                 count=count, language=language, context=roles, top=top, vocabularies=names,
-                precision=precision, encoding=encoding, delimiter=delimiter, sheet=sheet,
+                precision=precision, targets=targets, split=split, encoding=encoding,
+                delimiter=delimiter, sheet=sheet,
                 source_vocabulary={
                     "name": source_name, "uri": source_uri, "version": source_version
                 },
@@ -120,7 +132,10 @@ def table(
 @app.command()
 @command
 def refresh(folder: Folder, index: Index = None, as_json: AsJson = False) -> None:
-    """Map a project anew with another index. Decisions stay, and are flagged where need be."""
+    """Map a project anew with another index. Decisions stay, and are flagged where need be.
+
+    Terms whose automatic answer is another than before are listed in changed.tsv in the folder.
+    """
     from medcoder.mapping import refresh as renew
     from medcoder.mapping import write_results
 
@@ -135,13 +150,19 @@ def refresh(folder: Folder, index: Index = None, as_json: AsJson = False) -> Non
     except KeyboardInterrupt as error:
         _tell_interrupted(error)
     if as_json:
-        print_json({name: outcome[name] for name in ("decisions", "flagged")})
+        print_json({name: value for name, value in outcome.items() if name != "timing"})
         return
     flagged = {reason: number for reason, number in outcome["flagged"].items() if number}
     why = f" ({', '.join(f'{reason} {number:,}' for reason, number in flagged.items())})"
     line(
         f"{outcome['decisions']:,} decisions kept, {sum(flagged.values()):,} of them flagged"
         f"{why if flagged else ''}"
+    )
+    changed = outcome["changed"]
+    line(
+        f"{sum(changed.values()):,} automatic answers changed: {changed['automatic']:,} are "
+        f"another concept, {changed['new']:,} are new, {changed['gone']:,} are gone. They are "
+        f"listed in {outcome['changed_file']}"
     )
 
 

@@ -4,20 +4,21 @@ A confidence is the calibrated probability that the first candidate is right, so
 confidence of a set is the share of it that is expected to be right. The threshold is the lowest
 confidence at which that mean still reaches the promise: over the source terms, over the rows, and
 over the rows as often as their counts say. No single mapping below the floor is accepted, however
-good the others are: none may be more than five times as likely to be wrong as promised.
+good the others are: none may be more than five times as likely to be wrong as promised. What a
+person must look at, for a reason of its own, is left out.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from medcoder.mapping.project import Project, stored
+from medcoder.mapping.project import Project, queries, stored
 from medcoder.mapping.project.schema import guarded
 
 _TIMES = 5
 _LEAST = 0.5  # more likely right than wrong
-_QUERY = """SELECT s.confidence, count(*), sum(t.rows), sum(t.count)
-    FROM terms t JOIN strings s ON s.id = t.string WHERE s.answered AND s.confidence >= ?
+_QUERY = f"""SELECT s.confidence, count(*), sum(t.rows), sum(t.count)
+    FROM terms t JOIN strings s ON s.id = t.string WHERE {queries.TRUSTED} AND s.confidence >= ?
     GROUP BY s.confidence ORDER BY s.confidence DESC"""
 
 

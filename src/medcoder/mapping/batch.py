@@ -13,7 +13,7 @@ from medcoder.mapping.auto_threshold import auto_threshold
 from medcoder.mapping.lookup import IndexMapper, Mapper, look_up
 from medcoder.mapping.project import Project, project_file
 from medcoder.mapping.project.decisions import now
-from medcoder.mapping.project.records import Role
+from medcoder.mapping.project.records import UNSAID, Role
 from medcoder.mapping.project.rows import Adder, Columns, Settings, differences
 from medcoder.mapping.project_table import Mapped, write
 from medcoder.tables import Reading, Table, grouped, open_table, row_length
@@ -40,6 +40,8 @@ def map_table(
     top: int = 5,
     vocabularies: Collection[str] = (),
     precision: float = 0.98,
+    targets: str = "any",
+    split: bool = True,
     source_vocabulary: Mapping[str, str] | None = None,
     encoding: str | None = None,
     delimiter: str | None = None,
@@ -62,6 +64,8 @@ def map_table(
         re-ranks them. Values that the index does not know are counted, and restrict nothing.
     top: candidates of a row; vocabularies: only concepts with a code in one of these
     precision: of automatic mappings; `medcoder.mapping.auto_threshold` says what that means
+    targets: "leaf", "billable", "standard": only such concepts; or "any"
+    split: several things in a cell are answered one by one, and mapped to a concept each
     source_vocabulary: name, uri and version of the local codes, for exports
     encoding, delimiter, sheet: how to read the file, where its format leaves that open
     keep_bad_rows: take rows with a wrong number of fields, unmapped, instead of stopping
@@ -69,7 +73,8 @@ def map_table(
     """
     settings = Settings(
         column=column, code=code, count=count, language=language, context=dict(context or {}),
-        top=top, vocabularies=tuple(vocabularies), precision=precision,
+        top=top, vocabularies=tuple(vocabularies), precision=precision, targets=targets,
+        split=split,
     )  # fmt: skip
     reading = Reading(
         encoding=encoding, delimiter=delimiter, sheet=sheet, keep_bad_rows=keep_bad_rows,
@@ -78,7 +83,7 @@ def map_table(
     table = open_table(source, reading)
     columns = Columns.of(table, settings)
     mapper = as_mapper(normalizer)
-    # Checks the names of the vocabularies before anything is made.
+    # Checks the names of the vocabularies and the targets before anything is made.
     list(_ask_nothing(mapper, settings))
     start = time.perf_counter()
     with Project.create(out) as project:
@@ -109,8 +114,9 @@ def finish(project: Project, precision: float) -> None:
 
 def _ask_nothing(mapper: Mapper, settings: Settings) -> Any:
     return mapper.normalize_many(
-        [], top=1, types=None, vocabularies=settings.vocabularies or None, languages=None
-    )
+        [], top=1, types=None, vocabularies=settings.vocabularies or None, languages=None,
+        targets=settings.targets, split=settings.split,
+    )  # fmt: skip
 
 
 def _begin(
@@ -162,11 +168,15 @@ def _check_same(project: Project, known: dict[str, Any], wanted: dict[str, Any])
     reasons = differences(known, wanted)
     if not reasons:
         return
-    changed = [key for key in wanted if known.get(key) != wanted[key]]
+    said = UNSAID | known
+    changed = [key for key in wanted if said.get(key) != wanted[key]]
     if set(changed) <= set(_OF_THE_MACHINE):
         remedy = f"Bring it up to date with: medcoder map refresh {project.path.parent}"
         if not known["complete"]:
             remedy = "Choose another folder for --out, or use the index that it was begun with"
+    elif changed == ["split"]:
+        option = "--split" if said["split"] else "--no-split"
+        remedy = f"Go on with it with {option}, or choose another folder for --out"
     else:
         remedy = "Choose another folder for --out"
     raise UsageError(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from medcoder.mapping.project.records import Target, TermMapping
-from medcoder.types import Match
+from medcoder.types import Attribute, Match
 
 Value = str | float | None
 
@@ -27,35 +27,58 @@ class Column:
     listed: bool = True  # in lists of terms too; False for what those say in a way of their own
 
 
-def chosen(mapping: TermMapping) -> Target | Match | None:
+def chosen(mapping: TermMapping) -> Sequence[Target | Match]:
     """What a row is mapped to, or would be: the first candidate where nobody decided yet.
 
-    None where the machine abstained, or a person decided that there is no match.
+    Of a cell that is split, one for each part. Empty where the machine abstained, or a person
+    decided that there is no match.
     """
-    if mapping.target is None and mapping.status == "review":
-        return mapping.candidates[0]
-    return mapping.target
+    if mapping.status == "review":
+        return mapping.leading
+    return mapping.targets
 
 
 def others(mapping: TermMapping) -> Iterator[Match]:
     """The candidates that were not chosen."""
-    target = chosen(mapping)
-    concept = target.concept if target else ""
-    return (match for match in mapping.candidates if match.concept != concept)
+    concepts = {target.concept for target in chosen(mapping)}
+    return (match for match in mapping.candidates if match.concept not in concepts)
+
+
+def said(mapping: TermMapping) -> str:
+    """What the string says beside the thing, as taken off it, and why nothing is meant, in words.
+
+    Of a cell that is split, each part that says more than a name.
+    """
+    if not mapping.said.parts:
+        best = mapping.candidates[0].attributes if mapping.candidates else ()
+        return _joined([*map(_attribute, best), mapping.said.reason])
+    of_span = {match.span: match.attributes for match in reversed(mapping.candidates)}
+    parts = []
+    for part in mapping.said.parts:
+        words = _joined([*map(_attribute, of_span.get(part.span, ())), part.reason])
+        parts += [f"{part.text}: {words}"] if words else []
+    return _joined(parts)
+
+
+def _attribute(attribute: Attribute) -> str:
+    word = attribute.kind if attribute.kind == "date" else attribute.value or attribute.kind
+    return word if attribute.text.casefold() == word else f"{word} ({attribute.text})"
+
+
+def _joined(words: Iterable[str]) -> str:
+    return "; ".join(dict.fromkeys(filter(None, words)))
 
 
 def _confidence(mapping: TermMapping) -> float | None:
-    target = chosen(mapping)
-    for match in mapping.candidates:
-        if target is not None and match.concept == target.concept:
-            return round(match.confidence, 4)
-    return None
+    concepts = {target.concept for target in chosen(mapping)}
+    first = {match.concept: match.confidence for match in reversed(mapping.candidates)}
+    known = [first[concept] for concept in concepts if concept in first]
+    return round(min(known), 4) if known else None
 
 
 def _of_target(part: Callable[[Target | Match], str]) -> Callable[[TermMapping], Value]:
     def value(mapping: TermMapping) -> str:
-        target = chosen(mapping)
-        return part(target) if target else ""
+        return "|".join(map(part, chosen(mapping)))
 
     return value
 
@@ -80,6 +103,9 @@ COLUMNS: tuple[Column, ...] = (
     _given("code", _of_target(lambda target: "|".join(code.curie for code in target.codes))),
     _given("confidence", _confidence, numeric=True),
     _given("status", lambda mapping: mapping.status),
+    _given("said", said),
+    _given("review", lambda mapping: mapping.review),
+    _given("part", lambda mapping: mapping.part.text if mapping.part else "", results=False),
     _given("equivalence", _of_decision("equivalence"), results=False),
     _given("who", _of_decision("who"), results=False),
     _given("when", _of_decision("when"), results=False),
@@ -92,7 +118,7 @@ def result_columns(top: int) -> tuple[Column, ...]:
     """Columns of the table of results, for `top` candidates a row.
 
     >>> [column.name for column in result_columns(3)]
-    ['concept', 'name', 'code', 'confidence', 'status', 'other_1', 'other_2']
+    ['concept', 'name', 'code', 'confidence', 'status', 'said', 'review', 'other_1', 'other_2']
     """
     return (*(column for column in COLUMNS if column.in_results), *map(_other, range(1, top)))
 

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from medcoder.artefact import read_meta
 from medcoder.errors import UnknownName
 from medcoder.kg.masks import concepts_of_types, concepts_of_vocabularies, terms_in_languages
+from medcoder.mapping.kept import Kept, kept
 from medcoder.mapping.project import Project, stored
-from medcoder.mapping.project.records import Role
+from medcoder.mapping.project.queries import TRUSTED
+from medcoder.mapping.project.records import UNSAID, Role
 from medcoder.mapping.project.schema import guarded
 from medcoder.types import Answer, Code, Match, Progress
 
@@ -47,6 +49,8 @@ class Mapper(Protocol):
         types: Collection[str] | None,
         vocabularies: Collection[str] | None,
         languages: Collection[str] | None,
+        targets: str,
+        split: bool,
     ) -> Iterator[Answer]: ...
 
     def knows(self, role: Role, value: str) -> bool:
@@ -96,10 +100,13 @@ class IndexMapper:
         types: Collection[str] | None,
         vocabularies: Collection[str] | None,
         languages: Collection[str] | None,
+        targets: str,
+        split: bool,
     ) -> Iterator[Answer]:
         return self._normalizer.normalize_many(
-            texts, top=top, types=types, vocabularies=vocabularies, languages=languages
-        )
+            texts, top=top, types=types, vocabularies=vocabularies, languages=languages,
+            targets=targets, split=split,
+        )  # fmt: skip
 
     def knows(self, role: Role, value: str) -> bool:
         key = role, value
@@ -119,8 +126,32 @@ class IndexMapper:
         return tuple(self._normalizer.kg.codes_of(concept))
 
 
+# A confidence is compared with NULL where nothing was automatic, which is not true.
+_KEEP_EARLIER = f"""UPDATE strings AS s SET
+    earlier = (SELECT concept FROM candidates WHERE string = s.id AND rank = 1),
+    was = CASE WHEN {TRUSTED} AND s.confidence >= ? THEN (
+        SELECT json_group_array(json_array(concept, name)) FROM (
+            SELECT concept, name FROM candidates
+            WHERE string = s.id AND rank <= s.together ORDER BY rank))
+        ELSE '[]' END
+    WHERE id = ? AND mapped = ?"""
 _BATCH = 512  # strings at a time, and what a kill costs at most
 _WIDER = 4  # times as many candidates are asked for where a hint re-ranks them
+
+
+class _How(NamedTuple):
+    """How strings are looked up."""
+
+    top: int
+    targets: str
+    split: bool
+
+
+class _Before(NamedTuple):
+    """The last run that came to its end: its number, and from what confidence it was trusted."""
+
+    settled: int
+    threshold: float | None
 
 
 class _String(NamedTuple):
@@ -135,7 +166,10 @@ def look_up(
     project: Project, mapper: Mapper, *, top: int, run: int, progress: Progress | None = None
 ) -> int:
     """Map every string that this run of the machine has not mapped yet; says how many."""
-    base, settled = project.base, project.meta["settled"]
+    base, meta = project.base, UNSAID | project.meta
+    how = _How(top, str(meta["targets"]), bool(meta["split"]))
+    # Of the last run that came to its end: decisions are compared with that.
+    before = _Before(meta["settled"], meta.get("threshold_before"))
     with guarded(project.path):
         total = _number(base, "SELECT count(*) FROM strings")
         waiting = _number(base, "SELECT count(*) FROM strings WHERE mapped < ?", run)
@@ -144,10 +178,10 @@ def look_up(
         answered = [
             (string, answer)
             for _, some in groupby(strings, key=itemgetter(3))
-            for string, answer in _answers(list(some), mapper, top)
+            for string, answer in _answers(list(some), mapper, how)
         ]
         with project.transaction():
-            _write(base, answered, run, settled)
+            _write(base, answered, run, before)
         done += len(strings)
         if progress is not None:
             progress("mapping", done, total)
@@ -172,38 +206,47 @@ def _waiting(project: Project, run: int) -> list[_String]:
     return strings
 
 
-def _answers(strings: Sequence[_String], mapper: Mapper, top: int) -> list[tuple[_String, Answer]]:
-    """The answers for strings of the same scope."""
+def _answers(strings: Sequence[_String], mapper: Mapper, how: _How) -> list[tuple[_String, Kept]]:
+    """What is kept for strings of the same scope."""
     only: dict[str, list[str]] = stored.scope(strings[0].value)
 
-    def ask(texts: Sequence[str], top: int) -> list[Answer]:
+    def ask(texts: Sequence[str], top: int, split: bool) -> list[Answer]:
         return list(
             mapper.normalize_many(
                 texts, top=top, types=only.get("type"), vocabularies=only.get("vocabulary"),
-                languages=only.get("language"),
+                languages=only.get("language"), targets=how.targets, split=split,
             )
         )  # fmt: skip
 
     plain = [string for string in strings if not string.hint]
     hinted = [string for string in strings if string.hint]
-    answers = ask([string.text for string in plain], top)
+    answers = ask([string.text for string in plain], how.top, how.split)
     answered = [
-        (string, _shared(answer, answer.confidence))
+        (string, kept(_shared(answer, answer.confidence)))
         for string, answer in zip(plain, answers, strict=True)
     ]
     if hinted:
-        alone = ask([string.text for string in hinted], min(top * _WIDER, 1000))
-        helped = ask([f"{string.text} {string.hint}" for string in hinted], min(top * _WIDER, 1000))
+        wider = min(how.top * _WIDER, 1000)
+        alone = ask([string.text for string in hinted], wider, how.split)
+        helped = ask([f"{string.text} {string.hint}" for string in hinted], wider, False)
         for string, answer, other in zip(hinted, alone, helped, strict=True):
-            answered.append((string, _shared(_reranked(answer, other, top), answer.confidence)))
+            # A hint is for the string as a whole, and says nothing of the parts of a cell.
+            ranked = (
+                _shortened(answer, how.top) if answer.parts else _reranked(answer, other, how.top)
+            )
+            answered.append((string, kept(_shared(ranked, answer.confidence))))
     return answered
 
 
 def _shared(answer: Answer, best: float) -> Answer:
     """The same, where the concepts that bear the best name share its confidence.
 
-    None of them is meant more often than the others, so none is mapped automatically.
+    None of them is meant more often than the others, so none is mapped automatically. Twins are
+    one thing, and no namesakes.
     """
+    if answer.parts:
+        parts = tuple(_shared(part, part.confidence) for part in answer.parts)
+        return replace(answer, parts=parts)
     if answer.namesakes == 1:
         return answer
 
@@ -235,32 +278,52 @@ def _reranked(answer: Answer, hinted: Answer, top: int) -> Answer:
     return replace(answer, matches=order(answer.matches), rejected=order(answer.rejected))
 
 
+def _shortened(answer: Answer, top: int) -> Answer:
+    """A split answer with the first few candidates of each part."""
+    parts = tuple(
+        replace(part, matches=part.matches[:top], rejected=part.rejected[:top])
+        for part in answer.parts
+    )
+    return replace(answer, parts=parts)
+
+
 def _write(
     base: sqlite3.Connection,
-    answered: Sequence[tuple[_String, Answer]],
+    answered: Sequence[tuple[_String, Kept]],
     run: int,
-    settled: int,  # the last run that came to its end: decisions are compared with that
+    before: _Before,
 ) -> None:
     numbers = [(string.id,) for string, _ in answered]
     base.executemany(
-        "UPDATE strings SET earlier = (SELECT concept FROM candidates WHERE string = strings.id "
-        "AND rank = 1) WHERE id = ? AND mapped = ?",
-        [(string.id, settled) for string, _ in answered],
+        _KEEP_EARLIER, [(before.threshold, string.id, before.settled) for string, _ in answered]
     )
     base.executemany("DELETE FROM candidates WHERE string = ?", numbers)
     base.executemany(
-        "INSERT INTO candidates VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO candidates (string, rank, concept, name, codes, term, cosine, score, "
+        "confidence, stage, attributes, twins, span) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
-                string.id, rank, match.concept, match.name,
-                json.dumps(match.codes, ensure_ascii=False), match.term, match.cosine, match.score,
-                match.confidence, match.stage,
+                string.id, rank, match.concept, match.name, _json(match.codes), match.term,
+                match.cosine, match.score, match.confidence, match.stage, _json(match.attributes),
+                _json(match.twins), None if match.span is None else _json(match.span),
             )
             for string, answer in answered
             for rank, match in enumerate(answer.candidates, 1)
         ],
     )  # fmt: skip
     base.executemany(
-        "UPDATE strings SET mapped = ?, answered = ?, confidence = ? WHERE id = ?",
-        [(run, bool(answer.matches), answer.confidence, string.id) for string, answer in answered],
-    )
+        "UPDATE strings SET mapped = ?, answered = ?, confidence = ?, review = ?, said = ?, "
+        "together = ? WHERE id = ?",
+        [
+            (
+                run, answer.answered, answer.confidence, answer.review,
+                _json(answer.said_entry()), answer.together, string.id,
+            )
+            for string, answer in answered
+        ],
+    )  # fmt: skip
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from medcoder.errors import UsageError
 from medcoder.kg import KG
 from medcoder.mapping.batch import as_mapper, finish
+from medcoder.mapping.changed import changed
 from medcoder.mapping.lookup import Mapper, look_up
 from medcoder.mapping.project import Project
 from medcoder.mapping.project.decisions import flag, newest_event
+from medcoder.mapping.project.queries import TRUSTED
 from medcoder.mapping.project.schema import guarded
 from medcoder.text import fold
 from medcoder.types import Progress
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 WHO = "medcoder refresh"
 REASONS = ("gone", "renamed", "no longer first", "new")
-_DECIDED = """SELECT t.id, e.concept, e.name, s.earlier, c.concept, c.name, s.answered, s.confidence
+_DECIDED = f"""SELECT t.id, e.concept, e.name, s.earlier, c.concept, c.name, {TRUSTED}, s.confidence
     FROM terms t JOIN events e ON e.id = t.decision JOIN strings s ON s.id = t.string
     LEFT JOIN candidates c ON c.string = s.id AND c.rank = 1"""
 
@@ -35,7 +37,7 @@ class _Decided(NamedTuple):
     earlier: str | None  # the first candidate before
     first: str | None  # and now
     first_name: str | None
-    answered: int
+    trusted: int  # whether it may be mapped automatically, if it is likely enough
     confidence: float
 
 
@@ -51,7 +53,11 @@ def refresh(
     another name, or was the first candidate and is no longer; a decision of "no match", if there is
     a match now that would be mapped automatically. If interrupted, the same call goes on.
 
-    Gives the number of decisions, that of those flagged by reason, and the time it took.
+    Terms whose automatic answer is another than before are listed in changed.tsv, beside the
+    results. The project is mapped with the settings that it has.
+
+    Gives the number of decisions, that of those flagged by reason, that of the terms whose
+    automatic answer changed, the file that lists them, and the time it took.
     """
     mapper = as_mapper(normalizer)
     meta = project.meta
@@ -65,7 +71,10 @@ def refresh(
     begun = meta.get("refreshing")
     if begun != described:
         # Strings of a refresh with another index that was broken off are mapped again.
-        project.put(refreshing=described, run=meta["run"] + 1, complete=False, threshold=None)
+        before = {"threshold_before": meta["threshold"]} if meta["complete"] else {}
+        project.put(
+            refreshing=described, run=meta["run"] + 1, complete=False, threshold=None, **before
+        )
         meta = project.meta
     start = time.perf_counter()
     strings = look_up(project, mapper, top=meta["top"], run=meta["run"], progress=progress)
@@ -76,7 +85,8 @@ def refresh(
         project.put(**described, refreshing=None, refreshed=last)
     timing = {"seconds": time.perf_counter() - start, "rows": len(project), "strings": strings}
     project.put(timing=timing)
-    return flagged | {"timing": timing}
+    counts, file = changed(project)
+    return flagged | {"changed": counts, "changed_file": str(file), "timing": timing}
 
 
 def _flag(project: Project, mapper: Mapper) -> dict[str, Any]:
@@ -102,7 +112,7 @@ def _reason(decided: _Decided, mapper: Mapper, threshold: float | None) -> tuple
     """Why a decision needs another look, in a word and in words; empty if it does not."""
     now = f"{decided.first} ({decided.first_name})" if decided.first else "nothing"
     if decided.concept is None:
-        likely = decided.answered and threshold is not None and decided.confidence >= threshold
+        likely = decided.trusted and threshold is not None and decided.confidence >= threshold
         if likely and decided.first != decided.earlier:
             return "new", f"new: {now} is found now with a confidence of {decided.confidence:.2f}"
         return "", ""

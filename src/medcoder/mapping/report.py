@@ -116,7 +116,8 @@ class _Tally:
 
     def add(self, mapping: TermMapping) -> None:
         if mapping.candidates and mapping.status != "none":
-            accepted = self._threshold is not None and mapping.confidence >= self._threshold
+            likely = self._threshold is not None and mapping.confidence >= self._threshold
+            accepted = likely and not mapping.review
             (self.above if accepted else self.below).add(mapping)
         position = min(int(mapping.confidence * BINS), BINS - 1)
         self.terms[position] += 1
@@ -126,8 +127,7 @@ class _Tally:
             self.equivalences[mapping.decision.equivalence] += 1
         if mapping.status in ("review", "none", "flagged"):
             self._keep(mapping)
-        target = mapping.target
-        if target is not None:
+        for target in mapping.targets:
             entry = self._targets.setdefault(target.concept, [target.name, target.codes, 0, 0])
             entry[2] += 1
             entry[3] += mapping.row.count
@@ -181,7 +181,7 @@ def _agrees(mapping: TermMapping) -> bool:
 def _about(meta: Mapping[str, Any]) -> dict[str, Any]:
     names = (
         "file", "column", "code", "context", "source_vocabulary", "terminology", "model",
-        "medcoder", "created", "updated", "top", "vocabularies", "complete",
+        "medcoder", "created", "updated", "top", "vocabularies", "targets", "split", "complete",
     )  # fmt: skip
     return {name: meta[name] for name in names if meta.get(name) not in (None, "", [], {})}
 

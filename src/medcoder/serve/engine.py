@@ -83,9 +83,12 @@ class EngineMapper(IndexMapper):
         types: Collection[str] | None,
         vocabularies: Collection[str] | None,
         languages: Collection[str] | None,
+        targets: str,
+        split: bool,
     ) -> Iterator[Answer]:
         options: dict[str, Any] = {
             "top": top, "types": types, "vocabularies": vocabularies, "languages": languages,
+            "targets": targets, "split": split,
         }  # fmt: skip
         ask = super().normalize_many
         self._engine.call(lambda: ask([], **options))  # names that are unknown are so at once

@@ -23,6 +23,7 @@ from medcoder.mapping import map_table
 from medcoder.mapping.lookup import Mapper
 from medcoder.mapping.project import FILE
 from medcoder.mapping.project.decisions import now
+from medcoder.mapping.project.records import UNSAID
 from medcoder.serve.error_replies import (
     Refused,
     failure_place,
@@ -235,6 +236,7 @@ def _read(file: Path) -> Job:
     assert _ID.fullmatch(said["id"])
     if said["state"] == "running":
         said["state"] = "waiting"
+    said["options"] = UNSAID | said["options"]
     return Job(**said)
 
 

@@ -16,6 +16,7 @@ from fastapi import Request
 
 from medcoder.errors import UsageError
 from medcoder.files import disk_full, locked
+from medcoder.kg.masks import TARGETS, with_flag
 from medcoder.mapping import Project
 from medcoder.mapping.lookup import Mapper
 from medcoder.normalize import Normalizer
@@ -25,7 +26,7 @@ from medcoder.serve.jobs import Jobs
 from medcoder.serve.metrics import Metrics
 from medcoder.serve.settings import Settings
 from medcoder.serve.uploads import ConceptTables, Uploads
-from medcoder.types import Answer
+from medcoder.types import CONCEPT_FLAGS, Answer
 
 _TRIED = "fever of unknown origin"
 Vector = npt.NDArray[np.float32]
@@ -39,6 +40,8 @@ class LookupOptions(NamedTuple):
     vocabularies: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()
     threshold: float | None = None
+    targets: str = "any"
+    split: bool = False
 
 
 class Serving:
@@ -79,6 +82,7 @@ class Serving:
         self.concepts = ConceptTables(folder / "concepts", settings)
         self.jobs = Jobs(folder / "jobs", self._mapper, limit=settings.jobs, limits=settings.limits)
         self.answers: Batcher[LookupOptions, Answer] = self._batcher("normalize", self._normalize)
+        self._targets: list[str] | None = None
         self._known: OrderedDict[tuple[str, LookupOptions], Answer] = OrderedDict()
         self.vectors: Batcher[None, Vector] = self._batcher("embed", self._encode)
 
@@ -159,6 +163,7 @@ class Serving:
                     texts, top=options.top, types=options.types or None,
                     vocabularies=options.vocabularies or None,
                     languages=options.languages or None, threshold=options.threshold,
+                    targets=options.targets, split=options.split,
                 )
             )  # fmt: skip
 
@@ -167,6 +172,24 @@ class Serving:
     async def _encode(self, texts: list[str], options: None) -> list[Vector]:
         engine = self.engine
         return list(await engine.run(lambda: engine.normalizer.encoder.encode(texts)))
+
+    def targets(self) -> list[str]:
+        """Which targets there are: what the graph does not say of its concepts is none."""
+        kg = self.normalizer.kg
+        if self._targets is None:
+            self._targets = [
+                name for name in TARGETS
+                if name not in CONCEPT_FLAGS or bool(with_flag(kg, name).any())
+            ]  # fmt: skip
+        return self._targets
+
+    def check_targets(self, name: str) -> None:
+        if name not in self.targets():
+            raise Refused(
+                404,
+                "no_targets",
+                "this index does not say which concepts are such. See /v1/filters",
+            )
 
     def _mapper(self) -> Mapper:
         return EngineMapper(self.engine)

@@ -80,7 +80,7 @@ def test_parquet_has_candidates_and_codes(project, tmp_path):
     assert table[3]["candidates"][1] == {
         "concept": "R50.9", "name": "Fever, unspecified", "term": "cold", "cosine": 0.3,
         "codes": [{"vocabulary": "ICD10CM", "code": "R50.9"}], "score": 0.3, "confidence": 0.3,
-        "stage": "ngram",
+        "stage": "ngram", "attributes": [], "span": None, "twins": [],
     }  # fmt: skip
     assert table[0]["codes"] == [{"vocabulary": "HP", "code": "HP:0001658"}]
 

@@ -10,6 +10,7 @@ from medcoder.errors import ArtefactError
 from medcoder.mapping import Project
 from medcoder.mapping.project import migrations
 from medcoder.mapping.project.migrations import format_of, present_format
+from medcoder.mapping.project.records import NOTHING_SAID
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "v1" / "ward" / "project.sqlite"
 
@@ -28,6 +29,9 @@ def name_reviewer(base):
     base.execute("UPDATE terms SET reviewer = 'ann'")
 
 
+STEPS = migrations.STEPS
+
+
 def content(path):
     base = sqlite3.connect(path)
     try:
@@ -37,9 +41,40 @@ def content(path):
         base.close()
 
 
-def test_the_present_format_is_opened_as_it_is(path):
+def test_a_project_of_version_1_is_brought_to_format_2(path):
     before = content(path)
-    assert before[0] == present_format() == 1
+    assert (before[0], present_format()) == (1, 2)
+    with Project.open(path) as project:
+        assert len(list(project.mappings())) == len(project) > 0
+        first = next(project.terms())
+        assert (first.review, first.said, first.together) == ("", NOTHING_SAID, 1)
+        assert (first.candidates[0].attributes, first.candidates[0].span) == ((), None)
+    version, tables = content(path)
+    assert version == 2
+    for table, added in {"strings": ("", "{}", 1, "[]"), "candidates": ("[]", "[]", None)}.items():
+        assert tables[table] == [(*row, *added) for row in before[1][table]]
+    assert content(path.with_name("project.sqlite.v1")) == before
+    # As a new one has it: the same columns in the same order.
+    Project.create(path.parent / "new").close()
+    assert columns(path) == columns(path.parent / "new" / "project.sqlite")
+
+
+def columns(path):
+    base = sqlite3.connect(path)
+    try:
+        return {
+            table: sorted(base.execute(f"SELECT name, type FROM pragma_table_info('{table}')"))
+            for table in ("strings", "candidates")
+        }
+    finally:
+        base.close()
+
+
+def test_the_present_format_is_opened_as_it_is(path):
+    Project.open(path).close()
+    path.with_name("project.sqlite.v1").unlink()
+    before = content(path)
+    assert before[0] == present_format() == 2
     with Project.open(path) as project:
         assert len(project) == len(before[1]["rows"]) > 0
     assert content(path) == before
@@ -47,18 +82,19 @@ def test_the_present_format_is_opened_as_it_is(path):
 
 
 def test_steps_are_taken_in_their_order_and_a_copy_is_kept(path, monkeypatch):
+    Project.open(path).close()
     before = content(path)
     with Project.open(path) as project:
         mappings = list(project.mappings())
-    monkeypatch.setattr(migrations, "STEPS", [add_reviewer, name_reviewer])
+    monkeypatch.setattr(migrations, "STEPS", [*STEPS, add_reviewer, name_reviewer])
     for _ in range(2):  # the second time there is nothing to do
         with Project.open(path) as project:
             assert list(project.mappings()) == mappings
     version, tables = content(path)
-    assert version == 3
+    assert version == 4
     assert [row[:-1] for row in tables["terms"]] == before[1]["terms"]
     assert {row[-1] for row in tables["terms"]} == {"ann"}
-    assert content(path.with_name("project.sqlite.v1")) == before
+    assert content(path.with_name("project.sqlite.v2")) == before
 
 
 def test_only_the_steps_that_are_missing_are_taken(path, monkeypatch):
@@ -89,7 +125,7 @@ def test_a_step_that_fails_leaves_the_old_file(path, monkeypatch, error, raised)
         Project.open(path)
     assert content(path) == before
     assert not list(path.parent.glob("*.v*"))
-    monkeypatch.setattr(migrations, "STEPS", [])
+    monkeypatch.setattr(migrations, "STEPS", STEPS)
     Project.open(path).close()
 
 
@@ -107,12 +143,12 @@ def test_what_is_in_the_journal_is_in_the_copy(path, monkeypatch):
     with Project.open(path) as project:
         project.decide(1, None, who="ann")
         decided = list(project.history())
-        monkeypatch.setattr(migrations, "STEPS", [add_reviewer])
+        monkeypatch.setattr(migrations, "STEPS", [*STEPS, add_reviewer])
         Project.open(path).close()
         assert list(project.history()) == decided
-    monkeypatch.setattr(migrations, "STEPS", [])
+    monkeypatch.setattr(migrations, "STEPS", STEPS)
     with Project.open(
-        path.with_name("project.sqlite.v1").rename(path.with_name("old.sqlite"))
+        path.with_name("project.sqlite.v2").rename(path.with_name("old.sqlite"))
     ) as old:
         assert list(old.history()) == decided
 
@@ -125,16 +161,16 @@ def test_another_that_was_faster(path, monkeypatch):
         add_reviewer(base)
 
     monkeypatch.setattr(migrations, "STEPS", [step])
-    real = migrations._is_present
+    real = migrations.is_present
 
     def slow(base, file):  # between the first look and the lock, another does it
         found = real(base, file)
         if not found and not base.in_transaction and not calls:
-            monkeypatch.setattr(migrations, "_is_present", real)
+            monkeypatch.setattr(migrations, "is_present", real)
             Project.open(file).close()
         return found
 
-    monkeypatch.setattr(migrations, "_is_present", slow)
+    monkeypatch.setattr(migrations, "is_present", slow)
     Project.open(path).close()
     assert calls == [1]
     assert content(path)[0] == 2
@@ -146,11 +182,11 @@ def test_a_new_project_has_the_present_format(tmp_path, monkeypatch):
     assert content(tmp_path / "new" / "project.sqlite")[0] == 2
 
 
-@pytest.mark.parametrize("version", [0, 2, 99])
+@pytest.mark.parametrize("version", [0, 3, 99])
 def test_a_format_that_is_not_read_is_refused(path, version):
     base = sqlite3.connect(path)
     base.execute(f"PRAGMA user_version = {version}")
     base.close()
-    with pytest.raises(ArtefactError, match=f"it has format {version}, formats 1 to 1 are read"):
+    with pytest.raises(ArtefactError, match=f"it has format {version}, formats 1 to 2 are read"):
         Project.open(path)
     assert content(path)[0] == version

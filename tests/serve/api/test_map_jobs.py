@@ -15,6 +15,7 @@ def test_mapping_an_upload(rest, normalizer, project):
     assert datetime.fromisoformat(summary["created"]).utcoffset() == timedelta(0)
     assert summary["header"] == ["id", "text", "n"]
     assert summary["meta"]["column"] == "text"
+    assert (summary["meta"]["split"], summary["meta"]["targets"]) == (True, "any")
     terms = rest.get(f"/v1/projects/{project}/terms", params={"sort": "row"}).json()
     assert [one["text"] for one in terms["terms"]] == [
         "heart attack", "fever cold", "zzz qqq", "heart attack",
@@ -40,6 +41,7 @@ def test_uploads_of_other_kinds(rest):
     ("change", "code"),
     [({"column": "nope"}, "no_column"), ({"count": "nope"}, "no_column"),
      ({"context": {"nope": "hint"}}, "no_column"), ({"vocabularies": ["nope"]}, "unknown_name"),
+     ({"targets": "standard"}, "no_targets"), ({"targets": "leaves"}, "invalid"),
      ({"upload": "0" * 32}, "no_upload"), ({"upload": "../../x"}, "no_upload")],
     ids=str,
 )  # fmt: skip

@@ -1,5 +1,40 @@
 """Projects are listed, reviewed and decided on over REST."""
 
+from fastapi.testclient import TestClient
+
+from medcoder.serve import make_app
+from support.mapped import make
+from support.saying import ROWS, Sayer
+
+
+def test_what_terms_say(tmp_path):
+    make(tmp_path, rows=ROWS, machine=Sayer()).close()
+    file = tmp_path / "out" / "project.sqlite"
+    app = make_app(lambda: None, folder=tmp_path / "service", projects={"ward": file})
+    rest = TestClient(app, base_url="http://localhost")
+    found = rest.get("/v1/projects/ward/terms", params={"sort": "row"}).json()["terms"]
+    terms = {term["text"]: term for term in found}
+    assert (terms["?fever"]["status"], terms["?fever"]["review"]) == ("review", "in doubt (?)")
+    assert terms["no fever"]["said"] == terms["no fever"]["reason"] == "negated (no)"
+    past = terms["h/o heart attack R"]
+    assert past["said"] == "history (h/o); left (R)"
+    assert past["steps"] == ["took off 'h/o': history"]
+    assert past["candidates"][0]["attributes"] == [
+        {"kind": "history", "value": "", "text": "h/o"},
+        {"kind": "side", "value": "left", "text": "R"},
+    ]
+    assert terms["fever"]["candidates"][0]["twins"] == ["X1"]
+    cell = terms["fever; ache"]
+    assert [(part["text"], part["span"], part["status"]) for part in cell["parts"]] == [
+        ("fever", [0, 5], "match"), ("ache", [7, 11], "match"),
+    ]  # fmt: skip
+    assert [one["span"] for one in cell["candidates"]] == [[0, 5], [7, 11], [7, 11]]
+    assert (cell["said"], cell["review"]) == ("", "")
+    accepted = rest.post(
+        "/v1/projects/ward/accept", json={"who": "ann", "threshold": 0.1, "only_count": True}
+    )
+    assert accepted.json()["terms"] == 5
+
 
 def test_a_project_that_goes_while_they_are_listed(rest, project, tmp_path, monkeypatch):
     serving = rest.app.state.serving

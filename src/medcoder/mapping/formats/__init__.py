@@ -246,12 +246,19 @@ class Seen:
         self.counts[mapping.status] += 1
         self.counts["candidates"] += len(mapping.candidates) > 1
         self.counts["context"] += bool(mapping.row.language or mapping.row.context)
+        self.counts["split"] += len(mapping.targets) > 1
+        self.counts["offered"] += len(mapping.records()) > 1
 
     def undecided(self) -> list[str]:
         """On terms that have no target yet."""
         names = {"review": "to be reviewed", "none": "without a match that nobody has looked at"}
         left = [f"{self.counts[key]:,} {name}" for key, name in names.items() if self.counts[key]]
         return [f"not in the file, since nothing is decided: {' and '.join(left)}"] if left else []
+
+    def split(self, how: str, *, offered: bool = False) -> list[str]:
+        """On cells of several things; offered: those to be reviewed as well."""
+        count = self.counts["offered" if offered else "split"]
+        return [f"cells of several things, {how}: {count:,}"] if count else []
 
     def flagged(self, how: str) -> list[str]:
         count = self.counts["flagged"]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from medcoder.files import replacing
+from medcoder.mapping.columns import said
 from medcoder.mapping.formats import Format, Seen, confidence_of, is_unchecked, many, terms
 from medcoder.mapping.formats.systems import (
     EQUIVALENCE_WORDS,
@@ -74,11 +75,15 @@ class _Writer:
             return
         self._changed += code != (row.code or row.text)
         element = {"code": code, **({"display": row.text} if clean(row.text) else {})}
-        target = mapping.target
-        codes = written_codes(target, self._asked) if target else [Code("", "")]
-        self._codes += target is not None and len(target.codes) > len(codes)
-        for entry in codes:
-            self._put(entry.vocabulary, {**element, "target": [_target(mapping, entry)]})
+        targets: dict[str, list[dict[str, str]]] = {}  # by vocabulary
+        for record in mapping.records():
+            target = record.target
+            codes = written_codes(target, self._asked) if target else [Code("", "")]
+            self._codes += target is not None and len(target.codes) > len(codes)
+            for entry in codes:
+                targets.setdefault(entry.vocabulary, []).append(_target(record, entry))
+        for vocabulary, some in targets.items():
+            self._put(vocabulary, {**element, "target": some})
 
     def finish(self, stream: IO[str], about: dict[str, Any]) -> None:
         # The groups come last, so that they can be copied in.
@@ -99,6 +104,7 @@ class _Writer:
             count = many(self._seen.counts["context"], "term")
             notes.append(f"language and context of {count} are not in the file")
         notes += self._seen.flagged("with the reason in their comments")
+        notes += self._seen.split("a target for each, with the text of its part in the comment")
         if self._nameless:
             notes.append(f"terms with neither text nor code, left out: {self._nameless:,}")
         if self._changed:
@@ -138,13 +144,24 @@ def _target(mapping: TermMapping, code: Code) -> dict[str, str]:
     made["equivalence"] = EQUIVALENCE_WORDS[decision.equivalence if decision else "equivalent"].fhir
     if decision is None:
         confidence = confidence_of(mapping) or 0.0
-        made["comment"] = f"mapped automatically with confidence {confidence:.3f}, not reviewed"
+        made["comment"] = _joined(
+            f"for the part {mapping.part.text!r}" if mapping.part else "",
+            f"mapped automatically with confidence {confidence:.3f}, not reviewed",
+            said(mapping),
+        )
         return made
     # A comment is what the standard asks for where the target is narrower.
-    parts = [decision.note, f"{decision.equivalence}, decided by {decision.who}, {decision.when}"]
-    parts += [f"flagged: {mapping.flag}"] if mapping.flag else []
-    made["comment"] = "; ".join(part for part in parts if part.strip())
+    made["comment"] = _joined(
+        decision.note,
+        f"{decision.equivalence}, decided by {decision.who}, {decision.when}",
+        f"flagged: {mapping.flag}" if mapping.flag else "",
+        said(mapping),
+    )
     return made
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(part for part in parts if part.strip())
 
 
 def vocabulary_keeps_prefix(code: Code) -> bool:

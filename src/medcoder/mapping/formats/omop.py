@@ -242,28 +242,31 @@ def export(
             table.row(COLUMNS)
             for mapping in terms(project, progress):
                 seen(mapping)
-                concept, decision = lookup.of(mapping.target), mapping.decision
+                decision = mapping.decision
                 undecided += decision is None and mapping.status != "auto"
                 inexact += decision is not None and decision.equivalence in _INEXACT
-                not_standard += concept.standard is False
                 unnamed += not mapping.row.code
-                row = {
-                    "source_code": mapping.row.code or mapping.row.text,
-                    "source_concept_id": 0,
-                    "source_vocabulary_id": vocabulary,
-                    "source_code_description": mapping.row.text,
-                    "target_concept_id": concept.id,
-                    "target_vocabulary_id": concept.vocabulary,
-                    "valid_start_date": START,
-                    "valid_end_date": END,
-                    "invalid_reason": "",
-                }
-                for name, limit in LIMITS.items():
-                    long[name] += len(str(row[name])) > limit
-                table.row([cell(str(row[name])) for name in COLUMNS])
+                for target in mapping.targets or (None,):
+                    concept = lookup.of(target)
+                    not_standard += concept.standard is False
+                    row = {
+                        "source_code": mapping.row.code or mapping.row.text,
+                        "source_concept_id": 0,
+                        "source_vocabulary_id": vocabulary,
+                        "source_code_description": mapping.row.text,
+                        "target_concept_id": concept.id,
+                        "target_vocabulary_id": concept.vocabulary,
+                        "valid_start_date": START,
+                        "valid_end_date": END,
+                        "invalid_reason": "",
+                    }
+                    for name, limit in LIMITS.items():
+                        long[name] += len(str(row[name])) > limit
+                    table.row([cell(str(row[name])) for name in COLUMNS])
         notes = lookup.check(concepts or "the terminology", missing_ok=missing_ok)
     notes += seen.single()
     notes.append("who decided, when, notes and confidence are not in the file")
+    notes += seen.split("a row for each target, which does not say for which part it is")
     if seen.counts["context"]:
         those = many(seen.counts["context"], "term")
         notes.append(f"language and context of {those} are not in the file")

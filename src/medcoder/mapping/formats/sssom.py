@@ -2,7 +2,8 @@
 
 A term with a local code is a subject with an id; a term without is a literal, as the standard has
 it for strings. The column `other` has what a record cannot say otherwise: the time of a decision,
-how often a term occurs, its language and context, and our id of the concept.
+how often a term occurs, its language and context, our id of the concept, and, of one of several
+things in a cell, its text (`part`) and place (`span`, as in 5-8).
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ import io
 import json
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
-from functools import cache
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote, unquote
 
 from medcoder.errors import InputError
 from medcoder.files import replacing
+from medcoder.mapping.columns import said
 from medcoder.mapping.formats import Cells, Format, Seen, is_unchecked, many, terms
 from medcoder.mapping.formats.imported import (
     Record,
@@ -40,6 +42,7 @@ from medcoder.mapping.formats.systems import (
     from_curie,
     from_sssom,
     from_time,
+    justified,
     prefix_of,
     project_urn,
     source_name,
@@ -61,7 +64,6 @@ COLUMNS = (
 )  # fmt: skip
 LITERAL = "rdfs literal"
 MANUAL = "semapv:ManualMappingCuration"
-BY_ANOTHER_STAGE = "semapv:CompositeMatching"  # of a stage that this medcoder does not have
 NO_LICENCE = "https://w3id.org/sssom/license/unspecified"
 VOCABULARIES = "medcoder"  # prefix for vocabularies that have no web address
 BUILT_IN = frozenset({"owl", "rdf", "rdfs", "semapv", "skos", "sssom", VOCABULARIES})
@@ -124,14 +126,16 @@ class _Writer:
             if not (mapping.row.text or mapping.row.code):
                 self._nameless += 1
                 continue
-            for record in self._records(mapping):
-                table.row([self._cell(record.get(name, "")) for name in COLUMNS])
+            for some in mapping.records():
+                for record in self._records(some):
+                    table.row([self._cell(record.get(name, "")) for name in COLUMNS])
 
     def notes(self) -> list[str]:
         notes = [*self._seen.single(), *self._seen.undecided()]
         if self._seen.counts["approved"] or self._seen.counts["flagged"]:
             notes.append("the machine's confidence in decided targets is not in the file")
         notes += self._seen.flagged("with the reason in the column other")
+        notes += self._seen.split("a record for each, with the text and the place of its part")
         if self._nameless:
             notes.append(f"terms with neither text nor code, left out: {self._nameless:,}")
         if self._codes:
@@ -167,8 +171,10 @@ class _Writer:
         other |= {f"context.{name}": value for name, value in row.context.items()}
         if target is not None:
             other["concept"] = target.concept
-        if mapping.flag:
-            other["flag"] = mapping.flag
+        other |= {"flag": mapping.flag} if mapping.flag else {}
+        if mapping.part is not None:
+            other["part"] = mapping.part.text
+            other["span"] = "-".join(map(str, mapping.part.span))
         record = {"subject_label": row.text}
         literal = not row.code and row.text not in TAKEN_FOR_EMPTY
         record |= {"subject_type": LITERAL} if literal else {}
@@ -178,6 +184,8 @@ class _Writer:
             other |= {"text": row.text, "code": row.code}
         if decision is not None:
             other["when"] = decision.when
+            other |= {"said": words} if (words := said(mapping)) else {}
+            other |= {"review": mapping.review} if mapping.review else {}
             record |= {
                 "predicate_id": EQUIVALENCE_WORDS[decision.equivalence].sssom,
                 "mapping_justification": MANUAL,
@@ -187,11 +195,12 @@ class _Writer:
             }
         else:
             record |= self._automatic(mapping.candidates[0])
+            record["comment"] = said(mapping)
         record["other"] = "|".join(f"{escape(k)}={escape(v)}" for k, v in other.items())
         return record
 
     def _automatic(self, match: Match) -> dict[str, str]:
-        justification, measure = _stage(match.stage)
+        justification, measure = justified(match.stage)
         record = {
             "predicate_id": EQUIVALENCE_WORDS["equivalent"].sssom,
             "mapping_justification": justification,
@@ -206,17 +215,6 @@ class _Writer:
     def vocabulary(self, code: Code) -> str:
         system = self.systems.setdefault(code.vocabulary, system_of(code.vocabulary))
         return system.uri if system.known else _unknown(code.vocabulary)
-
-
-@cache
-def _stage(name: str) -> tuple[str, str | None]:
-    """Justification and measure of a stage."""
-    from medcoder.normalize.stages import STAGES, load_stage  # it brings the encoder
-
-    if name not in STAGES:
-        return BY_ANOTHER_STAGE, None
-    stage = load_stage(name)
-    return stage.justification, stage.measure
 
 
 def escape(text: str) -> str:
@@ -264,7 +262,7 @@ def _header(writer: _Writer, project: Project, licence: str, set_id: str) -> str
         "object_source": targets.pop() if len(targets) == 1 else "",
     }  # fmt: skip
     lines = [f"#{key}: {json.dumps(value)}" for key, value in metadata.items() if value]
-    lines += ["#curie_map:"] + [f"#  {json.dumps(k)}: {json.dumps(v)}" for k, v in curies.items()]
+    lines += ["#curie_map:", *(f"#  {json.dumps(k)}: {json.dumps(v)}" for k, v in curies.items())]
     return "\n".join(lines) + "\n"
 
 
@@ -290,21 +288,21 @@ def load(
     who: who decided, where the file does not say
     overwrite: replace other decisions of the project
     """
-    taken, records, skipped, negated = Taken(), [], 0, 0
+    taken, records, left_out = Taken(), [], Counter[str]()
     metadata, rows = read(path)
     for row, fields in rows:
         if fields["mapping_justification"] != MANUAL and not automatic:
             taken.undecided += 1
         elif fields.get("predicate_modifier"):
-            negated += 1
+            left_out["it says what is no mapping"] += 1
+        elif "part" in _other(fields.get("other", "")):
+            left_out["it is of a part of a cell, and a decision is of all of it"] += 1
         elif (record := _record(path, row, fields, metadata, who)) is None:
-            skipped += 1
+            left_out["its predicate is not one of ours"] += 1
         else:
             records.append(record)
-    if negated:
-        taken.notes.append(f"{many(negated, 'record')} left out: it says what is no mapping")
-    if skipped:
-        taken.notes.append(f"{many(skipped, 'record')} left out: its predicate is not one of ours")
+    for why, count in left_out.items():
+        taken.notes.append(f"{many(count, 'record')} left out: {why}")
     return take(project, merged(records), taken, kg=kg, overwrite=overwrite)
 
 

@@ -12,6 +12,7 @@ import json
 import re
 import uuid
 from datetime import UTC, datetime
+from functools import cache
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
@@ -206,6 +207,24 @@ def from_usagi(word: str) -> Equivalence | None:
     ('broader', 'equivalent', None)
     """
     return _USAGI.get(word.strip().upper())
+
+
+BY_ANOTHER_STAGE = "semapv:CompositeMatching"  # of a stage that this medcoder does not have
+
+
+@cache
+def justified(stage: str) -> tuple[str, str | None]:
+    """How SSSOM calls what a stage does, and what it measures.
+
+    >>> justified("exact"), justified("horoscope")
+    (('semapv:LexicalMatching', None), ('semapv:CompositeMatching', None))
+    """
+    from medcoder.normalize.stages import STAGES, load_stage  # it brings the encoder
+
+    if stage not in STAGES:
+        return BY_ANOTHER_STAGE, None
+    loaded = load_stage(stage)
+    return loaded.justification, loaded.measure
 
 
 # What a project says of its own vocabularies, and times

@@ -1,4 +1,7 @@
-"""A project as a table: the columns of the input, then the review columns. CSV, XLSX, Parquet."""
+"""A project as a table: the columns of the input, then the review columns. CSV, XLSX, Parquet.
+
+A row whose cell is split comes once for each target, with the text of its part.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from medcoder.files import replacing
 from medcoder.mapping.columns import Column, Value, export_columns, unique_names, values
-from medcoder.mapping.formats import HISTORY, Cells, Format, many, rows
+from medcoder.mapping.formats import HISTORY, Cells, Format, Seen, many, rows
 from medcoder.mapping.project import Project
-from medcoder.mapping.project.records import TermMapping
+from medcoder.mapping.project.records import CANDIDATE_KEYS, TermMapping
 from medcoder.tables.write import TextWriter
-from medcoder.types import Progress
+from medcoder.types import Attribute, Progress
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+SPLIT = "a row for each, its text in the column part"
 NO_SCORES = "scores and matched terms of candidates are not in the file"
 _BATCH = 10_000  # rows of Parquet at a time
-_CANDIDATE = ("concept", "name", "codes", "term", "cosine", "score", "confidence", "stage")
 
 
 class _Layout(NamedTuple):
@@ -45,36 +48,42 @@ def _layout(project: Project) -> _Layout:
     return _Layout(project.header, names, columns)
 
 
+def _records(project: Project, seen: Seen, progress: Progress | None) -> Iterator[TermMapping]:
+    for mapping in rows(project, progress):
+        seen(mapping)
+        yield from mapping.records()
+
+
 def export_csv(project: Project, path: Path, *, progress: Progress | None = None) -> list[str]:
     """Write UTF-8, quoted as RFC 4180 has it, a row for each row of the input."""
-    layout, cell = _layout(project), Cells()
+    layout, cell, seen = _layout(project), Cells(), Seen()
     with replacing(path) as partial, partial.open("w", encoding="utf-8", newline="") as stream:
         table = TextWriter(stream, line_end="\r\n")
         table.row([cell(name) for name in layout.header])
-        for mapping in rows(project, progress):
+        for mapping in _records(project, seen, progress):
             table.row(
                 [
                     cell(value) if isinstance(value, str) else "" if value is None else f"{value:g}"
                     for value in layout.values(mapping)
                 ]
             )
-    return [HISTORY, NO_SCORES, *cell.notes()]
+    return [HISTORY, NO_SCORES, *seen.split(SPLIT, offered=True), *cell.notes()]
 
 
 def export_xlsx(project: Project, path: Path, *, progress: Progress | None = None) -> list[str]:
     """Write a row for each row of the input; what does not fit in a sheet goes on in the next."""
     from medcoder.tables.xlsx import LONGEST, ROWS, SheetWriter
 
-    layout, cell = _layout(project), Cells()
+    layout, cell, seen = _layout(project), Cells(), Seen()
     with replacing(path) as partial:
         writer = SheetWriter(layout.header, title="mapping", guard=cell, frozen=True)
         try:
-            for mapping in rows(project, progress):
+            for mapping in _records(project, seen, progress):
                 writer.row(layout.values(mapping))
             writer.save(partial)
         finally:
             writer.close()
-    notes = [HISTORY, NO_SCORES, *cell.notes()]
+    notes = [HISTORY, NO_SCORES, *seen.split(SPLIT, offered=True), *cell.notes()]
     if writer.sheets > 1:
         notes.append(f"the rows are spread over {writer.sheets} sheets, {ROWS:,} rows each")
     if writer.cut:
@@ -95,7 +104,7 @@ def export_parquet(project: Project, path: Path, *, progress: Progress | None = 
 
     from medcoder.tables.parquet import from_rows, open_writer
 
-    layout = _layout(project)
+    layout, seen = _layout(project), Seen()
     ours = [  # candidates are a nested column instead of other_1, other_2...
         (name, column)
         for name, column in zip(layout.names, layout.columns, strict=True)
@@ -112,11 +121,11 @@ def export_parquet(project: Project, path: Path, *, progress: Progress | None = 
         ]
     )
     with replacing(path) as partial, open_writer(partial, schema) as writer:
-        mappings = rows(project, progress)
+        mappings = _records(project, seen, progress)
         while batch := list(islice(mappings, _BATCH)):
             made = [[*layout.values(mapping), *_nested(mapping)] for mapping in batch]
             writer.write_table(from_rows(made, schema))
-    return [HISTORY]
+    return [HISTORY, *seen.split(SPLIT, offered=True)]
 
 
 def _nested_types() -> tuple[pa.DataType, pa.DataType]:
@@ -124,15 +133,21 @@ def _nested_types() -> tuple[pa.DataType, pa.DataType]:
     import pyarrow as pa
 
     codes = pa.list_(pa.struct({"vocabulary": pa.string(), "code": pa.string()}))
-    numbers = ("cosine", "score", "confidence")
-    parts = {name: pa.float64() if name in numbers else pa.string() for name in _CANDIDATE}
-    return codes, pa.list_(pa.struct(parts | {"codes": codes}))
+    attribute = pa.struct({name: pa.string() for name in Attribute._fields})
+    kinds = {
+        **dict.fromkeys(("cosine", "score", "confidence"), pa.float64()),
+        "codes": codes,
+        "attributes": pa.list_(attribute),
+        "span": pa.list_(pa.int64()),
+        "twins": pa.list_(pa.string()),
+    }
+    return codes, pa.list_(pa.struct({key: kinds.get(key, pa.string()) for key in CANDIDATE_KEYS}))
 
 
 def _nested(mapping: TermMapping) -> Iterator[Any]:
     target = mapping.target
     yield [code._asdict() for code in target.codes] if target else []
-    yield [match.as_dict(_CANDIDATE) for match in mapping.candidates]
+    yield [match.as_dict(CANDIDATE_KEYS) for match in mapping.candidates]
 
 
 CSV = Format(ending=".csv", export=export_csv)

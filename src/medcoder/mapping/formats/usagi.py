@@ -14,6 +14,7 @@ from pathlib import Path
 
 from medcoder.errors import InputError
 from medcoder.files import replacing
+from medcoder.mapping.columns import said
 from medcoder.mapping.formats import HISTORY, Cells, Format, Seen, many, terms
 from medcoder.mapping.formats.imported import (
     Record,
@@ -23,13 +24,13 @@ from medcoder.mapping.formats.imported import (
     one_line_end,
     take,
 )
-from medcoder.mapping.formats.omop import NONE, Concepts, concepts_for, find_ids
+from medcoder.mapping.formats.omop import NONE, Concept, Concepts, concepts_for, find_ids
 from medcoder.mapping.formats.systems import EQUIVALENCE_WORDS, from_time, from_usagi, to_time
 from medcoder.mapping.project import Project
 from medcoder.mapping.project.records import Target, TermMapping
 from medcoder.tables.text import read_text
 from medcoder.tables.write import plain
-from medcoder.types import Code, Progress
+from medcoder.types import Code, Match, Progress
 
 SOURCE = ("sourceCode", "sourceName", "sourceFrequency", "sourceAutoAssignedConceptIds")
 ADD_INFO = "ADD_INFO:"
@@ -83,14 +84,16 @@ def export(
             stream.write(_line([cell(name) for name in names]))
             for mapping in terms(project, progress):
                 seen(mapping)
-                values = _values(mapping, lookup, created)
                 context = {LANGUAGE: mapping.row.language, **mapping.row.context}
                 extra = [context.get(name, "") for name in info]
                 # Known only by the id: other candidates.
                 other += len(mapping.candidates) > 1
-                values = [cell(value) for value in [*values[:4], *extra, *values[4:]]]
-                returns += sum("\r" in value for value in values)
-                stream.write(_line(values))
+                offered = _offered(mapping, lookup)
+                for record in mapping.records():
+                    values = _values(record, lookup, offered, created)
+                    values = [cell(value) for value in [*values[:4], *extra, *values[4:]]]
+                    returns += sum("\r" in value for value in values)
+                    stream.write(_line(values))
         notes = lookup.check(concepts or "the terminology", missing_ok=missing_ok)
     notes.append(HISTORY)
     if other:
@@ -100,20 +103,38 @@ def export(
     if returns:
         notes.append(f"carriage returns became line feeds in {many(returns, 'cell')}")
     notes += seen.flagged("with the reason in the comment")
+    how = "a line for each, with the text of its part in the comment"
+    notes += seen.split(how, offered=True)
     return notes + cell.notes()
 
 
-def _values(mapping: TermMapping, lookup: Concepts, created: int) -> list[str]:
+def _find(candidate: Match, lookup: Concepts) -> Concept | None:
+    return lookup.find(Target(candidate.concept, candidate.name, candidate.codes))
+
+
+def _offered(mapping: TermMapping, lookup: Concepts) -> str:
+    """The ids of all candidates: they tell Usagi which lines are of one term, so all have them."""
+    found = (_find(candidate, lookup) for candidate in mapping.candidates)
+    return ";".join(dict.fromkeys(str(concept.id) for concept in found if concept))
+
+
+def _comment(mapping: TermMapping) -> str:
+    """The note of a decision; where there is none, what the machine says."""
+    if mapping.decision is not None:
+        return mapping.decision.note
+    part = f"part: {mapping.part.text}" if mapping.part else ""
+    return "; ".join(filter(None, (part, said(mapping), mapping.review)))
+
+
+def _values(mapping: TermMapping, lookup: Concepts, offered: str, created: int) -> list[str]:
     row, decision, target = mapping.row, mapping.decision, mapping.target
-    offered = [
-        lookup.find(Target(candidate.concept, candidate.name, candidate.codes))
-        for candidate in mapping.candidates
-    ]
-    ids = list(dict.fromkeys(str(concept.id) for concept in offered if concept))
     concept = lookup.of(target)
-    if mapping.status == "review" and offered and offered[0]:
-        concept = offered[0]
-    comment = decision.note if decision else ""
+    if mapping.status == "review":
+        concept = _find(mapping.candidates[0], lookup) or concept
+    status = STATUS[mapping.status]
+    if mapping.part is not None and mapping.status == "auto":
+        status = "AUTO_MAPPED"
+    comment = _comment(mapping)
     if mapping.flag:
         comment = f"{comment} [flagged: {mapping.flag}]".strip()
     made = _milliseconds(decision.when) if decision else created
@@ -121,9 +142,9 @@ def _values(mapping: TermMapping, lookup: Concepts, created: int) -> list[str]:
         row.code,
         row.text,
         str(row.count),
-        ";".join(ids),
+        offered,
         f"{mapping.confidence:.4f}",
-        STATUS[mapping.status],
+        status,
         EQUIVALENCE_WORDS[decision.equivalence].usagi if decision else "UNREVIEWED",
         decision.who if decision else "",
         str(made) if decision else "0",

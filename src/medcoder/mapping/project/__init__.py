@@ -167,10 +167,11 @@ class Project:
 
     def agreement(self) -> dict[str, int]:
         """Of the terms that would be automatic, how many people decided, and how many alike."""
-        query = """SELECT count(*), ifnull(sum(e.concept IS c.concept), 0) FROM terms t
+        query = f"""SELECT count(*), ifnull(sum(e.concept IS c.concept), 0) FROM terms t
             JOIN events e ON e.id = t.decision JOIN strings s ON s.id = t.string
-            JOIN candidates c ON c.string = s.id AND c.rank = 1 WHERE s.answered AND s.confidence
-            >= (SELECT json_extract(value, '$') FROM meta WHERE key = 'threshold')"""
+            JOIN candidates c ON c.string = s.id AND c.rank = 1 WHERE {queries.TRUSTED}
+            AND s.confidence >=
+                (SELECT json_extract(value, '$') FROM meta WHERE key = 'threshold')"""
         with guarded(self.path):
             decided, alike = self.base.execute(query).fetchone()
         return {"decided": int(decided), "alike": int(alike)}

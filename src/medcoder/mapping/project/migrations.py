@@ -17,14 +17,30 @@ from medcoder.files import replacing
 
 Step = Callable[[sqlite3.Connection], None]
 FIRST = 1  # the format of medcoder 0.1
-STEPS: list[Step] = []  # the first goes from format 1 to 2, and so on
+
+
+def add_what_is_said(base: sqlite3.Connection) -> None:
+    """Format 2: what the machine says of a string beside its candidates, and of each of these."""
+    for table, column in (
+        ("strings", "review TEXT NOT NULL DEFAULT ''"),
+        ("strings", "said TEXT NOT NULL DEFAULT '{}'"),
+        ("strings", "together INTEGER NOT NULL DEFAULT 1"),
+        ("strings", "was TEXT NOT NULL DEFAULT '[]'"),
+        ("candidates", "attributes TEXT NOT NULL DEFAULT '[]'"),
+        ("candidates", "twins TEXT NOT NULL DEFAULT '[]'"),
+        ("candidates", "span TEXT"),
+    ):
+        base.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
+
+
+STEPS: list[Step] = [add_what_is_said]  # the first goes from format 1 to 2, and so on
 
 
 def present_format() -> int:
     """The format that this medcoder writes.
 
     >>> present_format()
-    1
+    2
     """
     return FIRST + len(STEPS)
 
@@ -38,12 +54,12 @@ def migrate(base: sqlite3.Connection, file: Path) -> None:
 
     Others may have it open: they wait, and the first does the work.
     """
-    if _is_present(base, file):
+    if is_present(base, file):
         return
     base.execute("BEGIN IMMEDIATE")
     copy: Path | None = None
     try:
-        if not _is_present(base, file):  # another may have been faster
+        if not is_present(base, file):  # another may have been faster
             old = format_of(base)
             copy = keep_copy(file, old)
             for step in STEPS[old - FIRST :]:
@@ -89,7 +105,7 @@ def keep_copy(file: Path, old: int) -> Path:
     return copy
 
 
-def _is_present(base: sqlite3.Connection, file: Path) -> bool:
+def is_present(base: sqlite3.Connection, file: Path) -> bool:
     """Whether a file has the present format; a file of a later medcoder is refused."""
     format, present = format_of(base), present_format()
     if not FIRST <= format <= present:

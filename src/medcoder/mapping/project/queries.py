@@ -22,14 +22,20 @@ _ACTIONS = ("decide", "undo", "flag")
 _BATCH = 1000  # rows that are held at a time
 VARIABLES = 500  # of a statement
 
+# What may be mapped automatically, if it is likely enough: where a person must look, nothing.
+TRUSTED = "s.answered AND s.review = ''"
 # Statuses follow from what is stored: nothing has to be rewritten when the threshold moves.
 STATUS = """CASE
     WHEN t.decision IS NOT NULL THEN CASE t.flag WHEN '' THEN 'approved' ELSE 'flagged' END
+    WHEN s.review != '' THEN CASE
+        WHEN EXISTS (SELECT 1 FROM candidates o WHERE o.string = s.id) THEN 'review'
+        ELSE 'none' END
     WHEN NOT s.answered THEN 'none'
     WHEN s.confidence >= (SELECT json_extract(value, '$') FROM meta WHERE key = 'threshold')
         THEN 'auto'
     ELSE 'review' END"""
-_TERM = f"t.id, t.text, t.code, t.language, t.context, t.string, t.version, t.flag, {STATUS}"
+_TERM = f"""t.id, t.text, t.code, t.language, t.context, t.string, t.version, t.flag, {STATUS},
+    s.review, s.said, s.together"""
 _DECISION = "e.id, e.concept, e.name, e.codes, e.equivalence, e.who, e.at, e.note"
 _ROWS = f"""SELECT r.number, r.count, r.fields, {_TERM}, {_DECISION}
     FROM rows r JOIN terms t ON t.id = r.term JOIN strings s ON s.id = t.string
@@ -37,8 +43,8 @@ _ROWS = f"""SELECT r.number, r.count, r.fields, {_TERM}, {_DECISION}
 _TERMS = f"""SELECT t.first, t.count, r.fields, {_TERM}, {_DECISION}
     FROM terms t JOIN rows r ON r.number = t.first JOIN strings s ON s.id = t.string
     LEFT JOIN events e ON e.id = t.decision"""
-_CANDIDATES = """SELECT string, concept, name, codes, term, cosine, score, confidence, stage
-    FROM candidates"""
+_CANDIDATES = """SELECT string, concept, name, codes, term, cosine, score, confidence, stage,
+    attributes, twins, span FROM candidates"""
 _EVENTS = """SELECT v.id, v.action, t.first, t.text, t.code, v.flag, v.who, v.at, v.note, v.version,
     e.id, e.concept, e.name, e.codes, e.equivalence, e.who, e.at, e.note
     FROM events v JOIN terms t ON t.id = v.term LEFT JOIN events e ON e.id = v.stands"""
@@ -93,24 +99,25 @@ def decision(row: Sequence[Any], version: int) -> Decision | None:
 
 
 def _mapping(row: Sequence[Any], candidates: dict[int, tuple[Match, ...]]) -> TermMapping:
-    number, count, fields, _, text, code, language, context, string, version, flag, status = row[
-        :12
-    ]
-    stored.wholes((number, count, version), "number count version", number)
-    stored.texts((text, code, language, flag), "text code language flag", number)
+    number, count, fields, _, text, code, language, context, string, version, flag = row[:11]
+    status, review, said, together = row[11:15]
+    stored.wholes((number, count, version, together), "number count version together", number)
+    stored.texts((text, code, language, flag, review), "text code language flag review", number)
     stored.one_of(status, STATUSES, "status", number)
     named = stored.parsed(context, dict, "context", number)
     if not all(isinstance(value, str) for value in named.values()):
         raise stored.Strange("context", number, context)
-    if status == "auto" and string not in candidates:
+    offered = candidates.get(string, ())
+    if status in ("auto", "review") and not 1 <= together <= len(offered):
         raise stored.Strange("candidates", number, None)
     source = SourceRow(
         number=number, text=text, code=code, count=count, language=language,
         context=named, fields=stored.fields(fields, number),
     )  # fmt: skip
     return TermMapping(
-        row=source, status=status, candidates=candidates.get(string, ()),
-        decision=decision(row[12:], version), flag=flag, version=version,
+        row=source, status=status, candidates=offered, decision=decision(row[15:], version),
+        flag=flag, version=version, review=review, said=stored.said(said, number),
+        together=together,
     )  # fmt: skip
 
 
@@ -127,7 +134,7 @@ def _candidates(base: sqlite3.Connection, strings: set[int]) -> dict[int, tuple[
 
 
 def _candidate(string: int, row: Sequence[Any]) -> Match:
-    concept, name, codes, term, cosine, score, confidence, stage = row
+    concept, name, codes, term, cosine, score, confidence, stage, attributes, twins, span = row
     stored.texts((concept, name, term), "concept name term", string)
     stored.word(stage, "stage", string)
     if not stored.is_share(confidence):
@@ -137,4 +144,6 @@ def _candidate(string: int, row: Sequence[Any]) -> Match:
     return Match(
         concept=concept, name=name, codes=stored.codes(codes, string), term=term,
         cosine=cosine, score=score, confidence=confidence, stage=stage,
+        attributes=stored.attributes(attributes, string), span=stored.span(span, string),
+        twins=stored.words(twins, "twins", string),
     )  # fmt: skip

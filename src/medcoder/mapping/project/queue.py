@@ -22,7 +22,8 @@ _BY = {
     "row": "t.id",
 }
 _FROM = "FROM terms t JOIN strings s ON s.id = t.string"
-_OPEN = "t.decision IS NULL AND s.answered AND s.confidence >= ?"
+# A decision is one concept: cells that mean several are left as they are.
+_OPEN = f"t.decision IS NULL AND {queries.TRUSTED} AND s.together = 1 AND s.confidence >= ?"
 
 
 class Page(NamedTuple):
@@ -92,6 +93,8 @@ def accept(
     only_count: bool = False,
 ) -> dict[str, Any]:
     """Approve the first candidate of every undecided term that is likely enough, all or none.
+
+    Terms that a person must look at are left out, and cells that mean several things.
 
     precision: to expect of those with such a confidence, as `auto_threshold` has it
     threshold: least confidence, instead

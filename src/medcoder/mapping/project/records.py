@@ -10,14 +10,17 @@
     model                     {"name", "fingerprint"}
     medcoder, created, updated  version that made it, ISO times in UTC
     top, vocabularies         candidates a row; vocabularies asked for ([]: all)
+    split, targets            whether several things in a cell are answered one by one; which
+                              concepts may be answered with. Not in projects of medcoder 0.1
     precision, threshold      promised precision; least confidence of an automatic mapping
     expected                  {"terms", "rows", "count"}: precision to expect of the automatic ones,
                               by terms, rows, and rows as often as they occur; or None
     unknown_context           {column: {value: rows}} of context values that say nothing
     bad_rows                  rows with a wrong number of fields that were kept
     rows, complete            rows read so far; whether all of them are read and mapped
-    read, run, settled,       how far reading, mapping and refreshing are
-    refreshing, refreshed
+    read, run, settled,       how far reading, mapping and refreshing are; the threshold of the
+    refreshing, refreshed,    run before
+    threshold_before
     timing                    {"seconds", "rows", "strings"} of the last run that did something
     written                   {"run", "event", "sha256"}: what the results have, and their file
     delimiter, marked         of text: what is between fields, whether it began with a mark
@@ -26,11 +29,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, NamedTuple, get_args
 
 from medcoder.errors import UnknownName
-from medcoder.types import Code, Match
+from medcoder.types import Code, Match, Span
 
 Status = Literal["auto", "review", "none", "approved", "flagged"]
 STATUSES: tuple[Status, ...] = get_args(Status)
@@ -40,7 +43,13 @@ Equivalence = Literal["equivalent", "broader", "narrower", "related", "no match"
 EQUIVALENCES: tuple[Equivalence, ...] = get_args(Equivalence)
 
 # What the project file keeps of a match.
-CANDIDATE_KEYS = ("concept", "name", "codes", "term", "cosine", "score", "confidence", "stage")
+CANDIDATE_KEYS = (
+    "concept", "name", "codes", "term", "cosine", "score", "confidence", "stage", "attributes",
+    "span", "twins",
+)  # fmt: skip
+
+# What a project of medcoder 0.1, which does not say, was mapped with.
+UNSAID: dict[str, Any] = {"split": False, "targets": "any"}
 
 Role = Literal["type", "vocabulary", "language", "hint"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -66,11 +75,42 @@ class SourceRow:
 
 
 class Target(NamedTuple):
-    """What a row is mapped to."""
+    """What a row is mapped to, or a part of its cell."""
 
     concept: str
     name: str
     codes: tuple[Code, ...]
+
+
+class Part(NamedTuple):
+    """One of several things in a cell, and what the machine says of it."""
+
+    span: Span  # where it is in the text
+    text: str
+    status: str  # one of PARTS
+    reason: str  # why nothing is meant: "negated (no)"
+    review: str  # why a person must look
+    confidence: float
+    candidates: int
+
+    @property
+    def negated(self) -> bool:
+        """Whether it says that something is not there: it has no target, and needs none."""
+        return self.reason.startswith("negated")
+
+
+PARTS = ("match", "review", "none")
+
+
+class Said(NamedTuple):
+    """What the machine says of a string beside its candidates."""
+
+    reason: str = ""  # why nothing is meant
+    steps: tuple[str, ...] = ()  # what was done with it before it was looked up
+    parts: tuple[Part, ...] = ()  # of a cell with several things
+
+
+NOTHING_SAID = Said()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,24 +154,55 @@ class TermMapping:
     decision: Decision | None = None
     flag: str = ""  # why a decision is to be looked at again
     version: int = 0  # of the source term: what `decide` takes as `expected_version`
+    review: str = ""  # why a person must look, however sure the machine is
+    said: Said = NOTHING_SAID
+    together: int = 1  # candidates that are meant together, the first: one for each part of a cell
+    part: Part | None = None  # that it is of, see `records`
 
     @property
     def target(self) -> Target | None:
         """The decided concept; for an automatic mapping, the first candidate."""
+        return next(iter(self.targets), None)
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """All that it is mapped to: one, or one for each part of a cell that nobody decided on."""
         if self.decision is not None:
             chosen = self.decision
             if chosen.concept is None:
-                return None
-            return Target(chosen.concept, chosen.name, chosen.codes)
+                return ()
+            return (Target(chosen.concept, chosen.name, chosen.codes),)
         if self.status == "auto":
-            best = self.candidates[0]
-            return Target(best.concept, best.name, best.codes)
-        return None
+            return tuple(Target(best.concept, best.name, best.codes) for best in self.leading)
+        return ()
+
+    @property
+    def leading(self) -> tuple[Match, ...]:
+        """The candidates that are meant, if the machine is right: one, or one for each part."""
+        return self.candidates[: self.together]
 
     @property
     def confidence(self) -> float:
-        """That the first candidate is right; 0 if there is none."""
-        return self.candidates[0].confidence if self.candidates else 0.0
+        """That these are right, which is that of the least likely; 0 if there is none."""
+        return min((match.confidence for match in self.leading), default=0.0)
+
+    def records(self) -> list[TermMapping]:
+        """Itself; of a cell that is split, one for each part that means something."""
+        if self.decision is not None or not self.said.parts:
+            return [self]
+        parts = {part.span: part for part in self.said.parts}
+        found = [
+            replace(
+                self,
+                candidates=tuple(match for match in self.candidates if match.span == best.span),
+                said=Said(parts[best.span].reason, self.said.steps),
+                together=1,
+                part=parts[best.span],
+            )
+            for best in self.leading
+            if best.span in parts
+        ]
+        return found or [self]
 
     def ranked_candidates(self) -> list[dict[str, Any]]:
         """The candidates as JSON has them, with their ranks from 1."""
@@ -153,4 +224,15 @@ class TermMapping:
             "decision": asdict(self.decision) if self.decision else None,
             "flag": self.flag,
             "version": self.version,
+            **self.said_entry(),
+        }
+
+    def said_entry(self) -> dict[str, Any]:
+        """What the machine says beside the candidates, as JSON has it."""
+        said = self.said
+        return {
+            "review": self.review,
+            "reason": said.reason,
+            "steps": list(said.steps),
+            "parts": [part._asdict() | {"span": list(part.span)} for part in said.parts],
         }

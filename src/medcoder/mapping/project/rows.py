@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from medcoder.errors import InputError, UsageError
+from medcoder.kg.masks import TARGETS
 from medcoder.mapping.lookup import Mapper
 from medcoder.mapping.project.decisions import as_text
-from medcoder.mapping.project.records import ROLES, Role
+from medcoder.mapping.project.records import ROLES, UNSAID, Role
 from medcoder.tables import Row, Table
 from medcoder.tables.text import missing_columns
 from medcoder.text import clean, language_tag
@@ -26,6 +27,8 @@ _SAME = {  # what must be as it was to go on with a project, and what it is call
     "context": "its context columns are {old}, not {new}",
     "top": "it keeps {old} candidates a row, not {new}",
     "vocabularies": "it is restricted to the vocabularies {old}, not {new}",
+    "targets": "its targets are {old!r}, not {new!r}",
+    "split": "whether several things in a cell are answered one by one is {old}, not {new}",
     "terminology": "the terminology or your own terms have changed",
     "model": "the model has changed",
 }
@@ -43,12 +46,20 @@ class Settings:
     top: int = 5  # candidates a row
     vocabularies: tuple[str, ...] = ()  # only concepts with a code in one of these; (): any
     precision: float = 0.98  # promised of automatic mappings
+    targets: str = "any"  # one of TARGETS: which concepts may be answered with
+    split: bool = True  # several things in a cell are answered one by one
 
     def __post_init__(self) -> None:
         if not 0.5 <= self.precision < 1:
             raise UsageError("precision must be at least 0.5 and below 1", values=self.precision)
         if not 1 <= self.top <= 100:
             raise UsageError("top must be between 1 and 100", values=self.top)
+        if self.targets not in TARGETS:
+            raise UsageError(
+                "there are no such targets",
+                values=repr(self.targets),
+                remedy=f"They can be {', '.join(TARGETS[:-1])} or {TARGETS[-1]}",
+            )
         for column, role in self.context.items():
             if role not in ROLES:
                 raise UsageError(
@@ -66,6 +77,8 @@ class Settings:
             "context": dict(self.context),
             "top": self.top,
             "vocabularies": sorted(self.vocabularies),
+            "targets": self.targets,
+            "split": self.split,
         }
 
 
@@ -100,6 +113,7 @@ class Columns:
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """Why a project is not of these settings, in words."""
+    old = UNSAID | dict(old)
     return [
         words.format(old=old.get(key), new=new.get(key))
         for key, words in _SAME.items()

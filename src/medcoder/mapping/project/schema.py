@@ -13,7 +13,7 @@ from pathlib import Path
 
 from medcoder.errors import ArtefactError, DiskFull, MedcoderError, NotFound
 from medcoder.files import disk_full, locked, no_room, sync
-from medcoder.mapping.project.migrations import migrate, present_format
+from medcoder.mapping.project.migrations import is_present, migrate, present_format
 from medcoder.mapping.project.stored import (
     Strange,
     check_beside,
@@ -75,6 +75,10 @@ CREATE TABLE strings (
     answered INTEGER NOT NULL DEFAULT 0,  -- 0: the machine abstained
     confidence REAL NOT NULL DEFAULT 0,
     earlier TEXT,  -- the first candidate of the run before
+    review TEXT NOT NULL DEFAULT '',  -- why a person must look at it, however sure the machine is
+    said TEXT NOT NULL DEFAULT '{}',  -- what the machine says beside its candidates
+    together INTEGER NOT NULL DEFAULT 1,  -- candidates that are meant together, the first
+    was TEXT NOT NULL DEFAULT '[]',  -- what the run before mapped it to automatically
     UNIQUE (text, hint, scope)
 );
 CREATE INDEX waiting ON strings (mapped, scope, id);
@@ -89,6 +93,9 @@ CREATE TABLE candidates (
     score REAL NOT NULL,
     confidence REAL NOT NULL,
     stage TEXT NOT NULL,
+    attributes TEXT NOT NULL DEFAULT '[]',
+    twins TEXT NOT NULL DEFAULT '[]',
+    span TEXT,  -- of the part of the text that it is for
     PRIMARY KEY (string, rank)
 ) WITHOUT ROWID;
 CREATE TABLE terms (
@@ -133,6 +140,13 @@ CREATE TABLE events (
 );
 CREATE INDEX of_term ON events (term, id);
 """
+
+
+_READ = "mode=ro"
+
+
+class _OlderFormat(Exception):
+    """A file that is opened for reading only has to be brought to our format first."""
 
 
 class Connection(sqlite3.Connection):
@@ -190,6 +204,8 @@ def _opened(file: Path, how: str, *, wait: float, make: bool = False) -> Connect
             _make(base)
         _check(base, file)
         check_schema(base, file, TABLES)
+        if how.startswith(_READ) and not is_present(base, file):
+            raise _OlderFormat
         migrate(base, file)
         base.execute("PRAGMA synchronous = FULL")  # what was acknowledged outlives power cuts
     except BaseException:
@@ -204,18 +220,22 @@ def _open_for_reading(file: Path, wait: float) -> Connection:
     if not journal.exists() or not journal.stat().st_size:
         # All of it is in the file, and nobody has it open. To read a file in WAL mode otherwise,
         # SQLite would put two files beside it, with the owner and the permissions of a reader.
-        return _opened(file, "mode=ro&immutable=1", wait=wait)
-    if file.with_name(f"{file.name}-shm").exists():
-        with contextlib.suppress(sqlite3.Error):
-            return _opened(file, "mode=ro", wait=wait)
-    # Somebody was killed, or it was copied: its last changes are in the journal.
+        with contextlib.suppress(_OlderFormat):
+            return _opened(file, f"{_READ}&immutable=1", wait=wait)
+    elif file.with_name(f"{file.name}-shm").exists():
+        with contextlib.suppress(sqlite3.Error, _OlderFormat):
+            return _opened(file, _READ, wait=wait)
+    # Somebody was killed, or it was copied, and its last changes are in the journal; or it has an
+    # older format, from which it can be brought to ours in a copy only.
     with disk_full(Path(tempfile.gettempdir()), kept="The project is as it was"):
         copy = tempfile.TemporaryDirectory(prefix="medcoder-")
         try:
             whole = Path(copy.name) / file.name
             shutil.copyfile(file, whole)
-            shutil.copyfile(journal, whole.with_name(journal.name))
-            base = _opened(whole, "mode=ro", wait=wait)
+            if journal.exists():
+                shutil.copyfile(journal, whole.with_name(journal.name))
+            whole.chmod(0o600)
+            base = _opened(whole, "mode=rw", wait=wait)
         except BaseException:
             copy.cleanup()
             raise

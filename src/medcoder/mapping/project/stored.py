@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from medcoder.errors import ArtefactError
-from medcoder.mapping.project.records import ROLES
-from medcoder.types import Code
+from medcoder.kg.masks import TARGETS
+from medcoder.mapping.project.records import PARTS, ROLES, Part, Said
+from medcoder.types import Attribute, Code, Span
 
 LONGEST = 1 << 26  # bytes of a value
 INPUTS = ("csv", "tsv", "frame", "parquet", "xlsx")
@@ -180,6 +181,67 @@ def codes(stored: object, key: object) -> tuple[Code, ...]:
     return tuple(Code(*pair) for pair in pairs)
 
 
+def attributes(stored: object, key: object) -> tuple[Attribute, ...]:
+    """What was taken off a string, of which new kinds may have come."""
+    triples = parsed(stored, list, "attributes", key)
+    for triple in triples:
+        if not (_words(triple) and len(triple) == len(Attribute._fields)):
+            raise Strange("attributes", key, stored)
+        word(triple[0], "attributes", key)
+    return tuple(Attribute(*triple) for triple in triples)
+
+
+def words(stored: object, column: str, key: object) -> tuple[str, ...]:
+    """A list of strings."""
+    found = parsed(stored, list, column, key)
+    if not _words(found):
+        raise Strange(column, key, stored)
+    return tuple(found)
+
+
+def span(stored: object, key: object) -> Span | None:
+    """Where something is in a text; None: it is all of it."""
+    return None if stored is None else _span(parsed(stored, list, "span", key), key)
+
+
+def _span(value: object, key: object) -> Span:
+    if not (isinstance(value, list) and len(value) == 2 and all(map(_count, value))):
+        raise Strange("span", key, value)
+    start, end = value
+    if not start < end:
+        raise Strange("span", key, value)
+    return start, end
+
+
+def said(stored: object, key: object) -> Said:
+    """What the machine said of a string."""
+    value = parsed(stored, dict, "said", key)
+    reason, steps, parts = value.get("reason", ""), value.get("steps", []), value.get("parts", [])
+    if not (type(reason) is str and _words(steps) and isinstance(parts, list)):
+        raise Strange("said", key, stored)
+    return Said(reason, tuple(steps), tuple(_part(part, key) for part in parts))
+
+
+def _part(value: object, key: object) -> Part:
+    if not (isinstance(value, dict) and value.keys() == {*Part._fields}):
+        raise Strange("said", key, value)
+    part = Part(**value)
+    texts((part.text, part.reason, part.review), "text reason review", key)
+    wholes((part.candidates,), "candidates", key)
+    one_of(part.status, PARTS, "status", key)
+    if not is_share(part.confidence):
+        raise Strange("confidence", key, part.confidence)
+    return part._replace(span=_span(part.span, key))
+
+
+def was(stored: object, key: object) -> tuple[tuple[str, str], ...]:
+    """Ids and names of what a string was mapped to."""
+    pairs = parsed(stored, list, "was", key)
+    if not all(_words(pair) and len(pair) == 2 for pair in pairs):
+        raise Strange("was", key, stored)
+    return tuple((concept, name) for concept, name in pairs)
+
+
 def fields(stored: object, key: object) -> tuple[str, ...]:
     """All cells of a row."""
     cells = parsed(stored, list, "fields", key)
@@ -229,8 +291,9 @@ _META: dict[str, Check] = {
     **dict.fromkeys(("created", "updated"), _none_or(is_time)),
     **dict.fromkeys(("bad_rows", "rows", "run", "settled", "refreshed"), _none_or(_count)),
     "top": lambda value: _count(value) and value <= _TOP,
-    **dict.fromkeys(("complete", "marked", "read"), _is(bool, int)),
-    **dict.fromkeys(("precision", "threshold"), _none_or(is_share)),
+    **dict.fromkeys(("complete", "marked", "read", "split"), _is(bool, int)),
+    **dict.fromkeys(("precision", "threshold", "threshold_before"), _none_or(is_share)),
+    "targets": lambda value: value in TARGETS,
     "format": lambda value: value in INPUTS,
     "context": _named(lambda role: role in ROLES),
     "source_vocabulary": _none_or(_named(_TEXT)),

@@ -5,7 +5,7 @@ Here is what those share: limits, fields, codes, and the errors that a route may
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import Path
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraints
@@ -45,9 +45,60 @@ _MEANINGS = {
 }
 
 
+Targets = Literal["any", "leaf", "billable", "standard"]  # those of `medcoder.kg.masks`
+
+
 class CodeOf(BaseModel):
     vocabulary: str
     code: str
+
+
+class AttributeOf(BaseModel):
+    """What a string says of a thing beside its name."""
+
+    kind: Annotated[str, Field(examples=["side"])]
+    value: Annotated[str, Field(description="Empty where the kind says all.", examples=["left"])]
+    text: Annotated[str, Field(description="As it stands in the string.", examples=["(L)"])]
+
+
+# What look-ups and terms of projects say alike.
+Span = Annotated[
+    tuple[int, int] | None,
+    Field(
+        description="Where it starts in the string, and where it ends; null: all of it.",
+        examples=[[0, 12]],
+    ),
+]
+Attributes = Annotated[
+    list[AttributeOf], Field(description="What was taken off the string for the look-up.")
+]
+Twins = Annotated[
+    list[str],
+    Field(
+        description="Ids of the same thing in other vocabularies; `codes` has their codes.",
+        examples=[["ICD10CM:J45"]],
+    ),
+]
+Reason = Annotated[
+    str, Field(description="Why nothing can be meant.", examples=["negated (denies)"])
+]
+Review = Annotated[
+    str,
+    Field(
+        description="Why a person must look at it, however sure it is.", examples=["in doubt (r/o)"]
+    ),
+]
+Steps = Annotated[
+    list[str],
+    Field(
+        description="What was done with the string before it was looked up.",
+        examples=[["took off 'h/o': history"]],
+    ),
+]
+Verdict = Annotated[
+    Literal["match", "review", "none"],
+    Field(description="A match, something for a person to look at, or nothing."),
+]
 
 
 class Problem(BaseModel):

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import numpy.typing as npt
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from medcoder.kg import KG
-from medcoder.serve.api import CodeOf, failures
+from medcoder.serve.api import CodeOf, Targets, failures
 from medcoder.serve.api.lookup import TypeOf
 from medcoder.serve.error_replies import Refused
 from medcoder.serve.state import serving
@@ -82,6 +82,7 @@ class FiltersOf(BaseModel):
     types: list[TypeCount]
     vocabularies: list[VocabularyCount]
     languages: list[LanguageCount]
+    targets: Annotated[list[Targets], Field(description="Which of them the index tells apart.")]
 
 
 @router.get("/concepts/{id}", response_model=ConceptOf, responses=failures(404))
@@ -142,7 +143,8 @@ def neighbours(
 @router.get("/filters", response_model=FiltersOf, responses=failures())
 def filters(request: Request) -> Any:
     """Semantic types, vocabularies and languages that there are, and how often."""
-    kg = serving(request).normalizer.kg
+    state = serving(request)
+    kg = state.normalizer.kg
     types = np.bincount(kg.type_numbers, minlength=len(kg.types)).tolist()
     languages, vocabularies = (
         np.bincount(kg.terms.info[:, column], minlength=len(names)).tolist()
@@ -160,6 +162,7 @@ def filters(request: Request) -> Any:
         "languages": [
             {"id": tag, "count": count} for tag, count in zip(kg.languages, languages, strict=True)
         ],
+        "targets": state.targets(),
     }
 
 

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
+from medcoder.kg import KG
 from medcoder.normalize.stages import STAGES
 from medcoder.serve.api import (
     LENGTH,
@@ -15,17 +16,28 @@ from medcoder.serve.api import (
     STRICT,
     TEXTS,
     TOP,
+    Attributes,
     CodeOf,
     Name,
     Names,
+    Reason,
+    Review,
     Share,
+    Span,
+    Steps,
+    Targets,
     Text,
+    Twins,
+    Verdict,
     failures,
 )
 from medcoder.serve.state import LookupOptions, serving
+from medcoder.types import Answer
 
 router = APIRouter(prefix="/v1", tags=["look up"])
 Filter = Annotated[list[Name], Query(max_length=NAMES)]
+TARGETS = "Only such concepts: leaf, with none below it; billable, of ICD-10-CM; standard, of OMOP."
+SPLIT = "Answer several things in a string one by one, see `parts`."
 
 
 def _list_stages(schema: dict[str, Any]) -> None:
@@ -48,6 +60,8 @@ class Ask(BaseModel):
     threshold: Annotated[
         Share | None, Field(description="Least confidence of a match; null: the index's own.")
     ] = None
+    targets: Annotated[Targets, Field(description=TARGETS)] = "any"
+    split: Annotated[bool, Field(description=SPLIT)] = False
 
 
 class Embed(BaseModel):
@@ -70,19 +84,27 @@ class MatchOf(BaseModel):
     score: float
     confidence: float
     stage: StageName
-
-
-Reason = Annotated[
-    str, Field(description="Why nothing can be meant, such as: not a term: a number or a date.")
-]
+    attributes: Attributes
+    span: Span
+    twins: Twins
 
 
 class AnswerOf(BaseModel):
+    """The answer for a string, or for a part of one."""
+
     query: str
+    status: Verdict
     matches: list[MatchOf]
     rejected: list[MatchOf]
     threshold: float
-    reason: Reason = ""
+    reason: Reason
+    review: Review
+    steps: Steps
+    parts: Annotated[
+        list[AnswerOf],
+        Field(description="Of several things in a string; `matches` has the best of each then."),
+    ]
+    span: Span
 
 
 class Answers(BaseModel):
@@ -99,10 +121,18 @@ class TypedMatch(MatchOf):
 
 
 class Found(BaseModel):
+    """The candidates for a string, or for a part of one, accepted or not."""
+
+    query: str
+    status: Verdict
     matches: list[TypedMatch]
     accepted: bool
     threshold: float
-    reason: Reason = ""
+    reason: Reason
+    review: Review
+    steps: Steps
+    parts: Annotated[list[Found], Field(description="Of several things in a string.")]
+    span: Span
 
 
 class Embedded(BaseModel):
@@ -119,8 +149,12 @@ async def normalize(asked: Ask, request: Request) -> Any:
         vocabularies=tuple(asked.vocabularies),
         languages=tuple(asked.languages),
         threshold=asked.threshold,
+        targets=asked.targets,
+        split=asked.split,
     )
-    answers = await serving(request).look_up(asked.texts, options)
+    state = serving(request)
+    state.check_targets(asked.targets)
+    answers = await state.look_up(asked.texts, options)
     # Not checked against the description once more, which would take longer than looking up.
     return JSONResponse({"answers": [answer.as_dict() for answer in answers]})
 
@@ -133,25 +167,31 @@ async def search(
     types: Filter = [],  # noqa: B006
     vocabularies: Filter = [],  # noqa: B006
     languages: Filter = [],  # noqa: B006
+    targets: Annotated[Targets, Query(description=TARGETS)] = "any",
+    split: Annotated[bool, Query(description=SPLIT)] = False,
 ) -> Any:
     """Candidates for a string as it is typed, accepted or not."""
     options = LookupOptions(
-        top=top, types=tuple(types), vocabularies=tuple(vocabularies), languages=tuple(languages)
-    )
+        top=top, types=tuple(types), vocabularies=tuple(vocabularies), languages=tuple(languages),
+        targets=targets, split=split,
+    )  # fmt: skip
     state = serving(request)
+    state.check_targets(targets)
     [answer] = await state.look_up([q], options)
-    kg = state.normalizer.kg
-    return JSONResponse(
-        {
-            "matches": [
-                match.as_dict() | {"types": [kind._asdict() for kind in kg.types_of(match.concept)]}
-                for match in answer.candidates
-            ],
-            "accepted": bool(answer.matches),
-            "threshold": answer.threshold,
-            "reason": answer.reason,
-        }
-    )
+    return JSONResponse(_found(answer, state.normalizer.kg))
+
+
+def _found(answer: Answer, kg: KG) -> dict[str, Any]:
+    entry = answer.as_dict()
+    del entry["rejected"]
+    return entry | {
+        "matches": [
+            match.as_dict() | {"types": [kind._asdict() for kind in kg.types_of(match.concept)]}
+            for match in answer.candidates
+        ],
+        "accepted": bool(answer.matches),
+        "parts": [_found(part, kg) for part in answer.parts],
+    }
 
 
 @router.post("/embed", response_model=Embedded, responses=failures())

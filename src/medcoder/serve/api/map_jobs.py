@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query, Request, UploadFile
 from pydantic import BaseModel, Field, FiniteFloat
 
 from medcoder.mapping.project.records import Role
-from medcoder.serve.api import NAMES, STRICT, TOP, Name, Names, Text, failures
+from medcoder.serve.api import NAMES, STRICT, TOP, Name, Names, Targets, Text, failures
 from medcoder.serve.error_replies import Refused
 from medcoder.serve.jobs import Job, JobState
 from medcoder.serve.state import serving
@@ -34,6 +34,8 @@ class MapTable(BaseModel):
         FiniteFloat, Field(ge=0.5, lt=1, description="To expect of automatic mappings.")
     ] = 0.98
     vocabularies: Names = []
+    targets: Annotated[Targets, Field(description="Which concepts may be answered with.")] = "any"
+    split: Annotated[bool, Field(description="Answer several things in a cell one by one.")] = True
     keep_bad_rows: bool = False
     name: Annotated[Text, Field(description="What the project is to be called.")] = ""
 
@@ -99,6 +101,7 @@ def map_table(asked: MapTable, request: Request) -> Any:
     if any(header.count(column) != 1 for column in asked.context):
         raise Refused(422, "no_column", "context: the table has no such column, or several")
     normalizer = state.normalizer  # which names are unknown is said at once
+    state.check_targets(asked.targets)
     if asked.vocabularies:
         state.engine.call(lambda: normalizer.normalize_many([], vocabularies=asked.vocabularies))
     with kept.used():

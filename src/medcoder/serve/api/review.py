@@ -11,19 +11,26 @@ from pydantic import BaseModel, Field, FiniteFloat
 
 from medcoder.errors import NotFound
 from medcoder.mapping import Project
-from medcoder.mapping.columns import listed_columns, values
+from medcoder.mapping.columns import listed_columns, said, values
 from medcoder.mapping.project.queue import Order, accept, changes, last_change, page
 from medcoder.mapping.project.records import Equivalence, Event, Status, TermMapping
 from medcoder.serve.api import (
     LATER,
     LENGTH,
     STRICT,
+    Attributes,
     CodeOf,
     Key,
     Name,
     Note,
     ProjectId,
+    Reason,
+    Review,
     Share,
+    Span,
+    Steps,
+    Twins,
+    Verdict,
     Who,
     failures,
 )
@@ -38,8 +45,9 @@ _EVENTS = 500  # of a reply
 # What a project says of itself; not where it lies, nor what the service keeps for itself.
 _META = (
     "file", "format", "column", "code", "count", "language", "context", "source_vocabulary",
-    "terminology", "model", "medcoder", "created", "updated", "top", "vocabularies", "precision",
-    "threshold", "expected", "unknown_context", "bad_rows", "rows", "complete",
+    "terminology", "model", "medcoder", "created", "updated", "top", "vocabularies", "targets",
+    "split", "precision", "threshold", "expected", "unknown_context", "bad_rows", "rows",
+    "complete",
 )  # fmt: skip
 
 
@@ -119,6 +127,21 @@ class CandidateOf(BaseModel):
     score: float
     confidence: float
     stage: str
+    attributes: Attributes
+    span: Span
+    twins: Twins
+
+
+class PartOf(BaseModel):
+    """One of several things in a cell, and what the machine says of it."""
+
+    span: tuple[int, int]
+    text: str
+    status: Verdict
+    reason: Reason
+    review: Review
+    confidence: float
+    candidates: Annotated[int, Field(description="How many there are, with its span.")]
 
 
 class TermOf(BaseModel):
@@ -136,6 +159,17 @@ class TermOf(BaseModel):
     decision: DecisionOf | None
     flag: str
     version: int
+    said: Annotated[
+        str,
+        Field(
+            description="What it says beside the thing, and why nothing is meant, in words.",
+            examples=["history (h/o); left (L)"],
+        ),
+    ]
+    review: Review
+    reason: Reason
+    steps: Steps
+    parts: Annotated[list[PartOf], Field(description="Of a cell of several things.")]
     columns: Annotated[
         dict[str, str | float | None], Field(description="Further review columns, if there are.")
     ] = {}
@@ -364,6 +398,8 @@ def _term(mapping: TermMapping) -> dict[str, Any]:
         "decision": decision_entry(mapping.decision),
         "flag": mapping.flag,
         "version": mapping.version,
+        "said": said(mapping),
+        **mapping.said_entry(),
     }
 
 

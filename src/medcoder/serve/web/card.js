@@ -2,7 +2,7 @@
 
 import { h, key, term as said } from "./dom.js";
 import { keep, recall } from "./kept.js";
-import { codes, status, sure, why } from "./marks.js";
+import { attributes, codes, status, steps, sure, underlined, why } from "./marks.js";
 import { write } from "./route.js";
 import { inWords } from "./terms.js";
 import { EQUIVALENCES, count, language, when } from "./words.js";
@@ -46,7 +46,7 @@ export function card(place, project, acts) {
     const context = Object.entries(term.context).filter(([, value]) => value);
     const made = term.decision;
     return h("header", { class: "term" },
-      h("h1", { tabindex: "-1" }, said(term.text, term.language)),
+      h("h1", { tabindex: "-1" }, term.parts.length ? underlined(term.text, term.parts, term.language) : said(term.text, term.language)),
       h("p", { class: "row soft" },
         h("span", { class: "state" }, status(term.status)),
         h("span", {}, `${count(term.count)}×`),
@@ -54,6 +54,10 @@ export function card(place, project, acts) {
         term.language && h("span", {}, language(term.language)),
         context.map(([name, value]) => h("span", {}, `${name}: ${value}`))),
       term.flag && h("p", { class: "flag" }, term.flag),
+      term.review && h("p", { class: "look-at" }, h("b", {}, "To be looked at: "), h("span", { dir: "auto" }, `${term.review}.`)),
+      term.said && h("p", { class: "soft", dir: "auto" }, `Said: ${term.said}`),
+      steps(term.steps),
+      term.parts.length > 0 && h("p", { class: "soft small" }, "Several things: the candidates are of the part that they name. A decision is for all of it."),
       made && h("p", { class: "decided" }, h("b", { dir: "auto" }, inWords(made)), ` – ${made.who}, ${when(made.when)}`,
         term.saving && h("span", { class: "soft" }, " · saving"), made.note && h("span", { class: "soft", dir: "auto" }, ` · ${made.note}`)));
   }
@@ -78,8 +82,14 @@ export function card(place, project, acts) {
       h("span", { class: "digit" }, numbered ? key(String(place + 1)) : h("span", { "aria-hidden": "true" }, "·")),
       h("span", { class: "name", dir: "auto" }, one.name || one.concept),
       one.confidence === null ? h("span", {}) : sure(one.confidence),
-      h("span", { class: "why" }, why(one), " ", codes(one.codes, 3))),
+      h("span", { class: "why" }, part(one), attributes(one.attributes), " ", why(one), " ", codes(one.codes, 3 + (one.twins?.length ?? 0)))),
       h("a", { class: "more", href: write("look", [], { q: term.text, c: one.concept }), title: "Open in Look up", "aria-label": `Open ${one.name} in Look up` }, "›"));
+  }
+
+  // The words that a candidate is for, where the cell has several things.
+  function part({ span }) {
+    const of = span && term.parts.find((some) => some.span[0] === span[0] && some.span[1] === span[1]);
+    return of ? [h("u", { dir: "auto" }, of.text), " · "] : null;
   }
 
   function tools() {

@@ -42,7 +42,8 @@ export function conceptPage(place, { link, back }) {
       returning(),
       trail.length > 1 && h("nav", { "aria-label": "The way here" }, h("ol", { class: "trail" }, trail.map((step) =>
         h("li", {}, step.id === concept.id ? h("span", { "aria-current": "page" }, step.name) : h("a", { href: link(step.id) }, step.name))))) || "",
-      h("header", { class: "stack" }, heading, facts(concept)),
+      h("header", { class: "stack" }, heading,
+        concept.flags.includes("heading") && h("p", { class: "flag" }, "A heading: it says where concepts belong, and is no code."), facts(concept)),
       names(concept), references(concept), relations(concept), near && neighbourhood(concept, near) || "");
     place.scrollTop = 0;
     // Who walks by keyboard stays in the page; who types stays in the field.

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { h, hidden } from "./dom.js";
-import { count, language } from "./words.js";
+import { TARGETS, count, language } from "./words.js";
 
 const KINDS = { types: "Types", vocabularies: "Vocabularies", languages: "Languages" };
 const MANY = 8; // entries that want a field to find one
@@ -13,13 +13,15 @@ export function filters(chosen, changed) {
   known ??= get("filters").catch((error) => { known = null; throw error; });
   known.then((all) => {
     const button = clear(place, chosen, changed);
+    const none = () => Object.values(chosen).every((names) => !names.size);
     const told = () => {
-      button.hidden = Object.keys(KINDS).every((kind) => !chosen[kind].size);
+      button.hidden = none();
       changed();
     };
-    button.hidden = Object.keys(KINDS).every((kind) => !chosen[kind].size);
+    button.hidden = none();
     place.replaceChildren(
-      ...Object.keys(KINDS).filter((kind) => all[kind].length > 1).map((kind) => menu(kind, all[kind], chosen, told)), button);
+      ...Object.keys(KINDS).filter((kind) => all[kind].length > 1).map((kind) => menu(kind, all[kind], chosen, told)),
+      targets(all.targets, chosen.targets, told), button);
   }, () => {}); // without filters, looking up works
   return place;
 }
@@ -72,12 +74,25 @@ function menu(kind, all, chosen, changed) {
   return box;
 }
 
+// Which concepts may be answered with, of what they are in their vocabulary.
+export function targets(names, chosen, changed) {
+  return h("select", {
+    class: "targets", "aria-label": "Which concepts", value: [...chosen][0] ?? "any",
+    onchange: (event) => {
+      chosen.clear();
+      if (event.target.value !== "any") chosen.add(event.target.value);
+      changed();
+    },
+  }, names.map((name) => h("option", { value: name }, TARGETS[name] ?? name)));
+}
+
 function clear(place, chosen, changed) {
   const button = h("button", {
     type: "button", class: "quiet", onclick: () => {
       place.querySelector("summary").focus();
       button.hidden = true;
-      for (const kind of Object.keys(KINDS)) chosen[kind].clear();
+      for (const names of Object.values(chosen)) names.clear();
+      place.querySelector(".targets").value = "any";
       for (const box of place.querySelectorAll("input[type=checkbox]")) box.checked = false;
       place.querySelectorAll(".filter").forEach((menu) => {
         menu.classList.remove("used");

@@ -6,13 +6,13 @@ import { debounce, h, say } from "./dom.js";
 import { filters } from "./filters.js";
 import { isOpen } from "./dialog.js";
 import { typing } from "./keys.js";
-import { codes, scores, sure, why } from "./marks.js";
+import { attributes, codes, scores, steps, sure, underlined, why } from "./marks.js";
 import { go, replace, write } from "./route.js";
 import { plural, sentence } from "./words.js";
 
 const WAIT = 110; // ms after a key
 const TOP = 12;
-const KINDS = ["types", "vocabularies", "languages"];
+const KINDS = ["types", "vocabularies", "languages", "targets"];
 const EXAMPLES = ["heart attack", "high blod pressure", "type 2 diabetes"];
 
 export function mount(root, route) {
@@ -45,7 +45,7 @@ export function mount(root, route) {
   async function search() {
     later.cancel();
     const text = field.value.trim();
-    const query = { q: text, top: TOP, ...Object.fromEntries(KINDS.map((kind) => [kind, [...chosen[kind]]])) };
+    const query = { q: text, top: TOP, split: true, ...Object.fromEntries(KINDS.map((kind) => [kind, [...chosen[kind]]])) };
     const now = JSON.stringify(query);
     if (now === asked) return;
     asked = now;
@@ -68,24 +68,40 @@ export function mount(root, route) {
     }
   }
 
-  function show({ matches, accepted, reason }) {
-    if (!matches.length) {
+  function show(answer) {
+    const { matches, parts, query, reason, review } = answer;
+    if (!matches.length && !parts.length) {
       found.replaceChildren(h("div", { class: "empty" }, h("p", {}, reason ? sentence(reason) : "Nothing is like this."),
-        h("p", {}, "Other words, or fewer filters, may find more.")));
+        review && h("p", {}, sentence(review)),
+        steps(answer.steps), h("p", {}, "Other words, or fewer filters, may find more.")));
       say("No concepts");
       return;
     }
-    found.replaceChildren(h("div", { class: "results" },
-      accepted === false && h("p", { class: "doubt" }, reason ? `${sentence(reason)} ` : "None is likely to be meant. ", "The nearest are:"),
-      h("ol", {}, matches.map(result))));
+    found.replaceChildren(...(parts.length
+      ? [h("p", { class: "cell" }, underlined(query, parts)), ...parts.map(part)]
+      : [h("div", { class: "results" }, read(answer), h("ol", {}, matches.map(result)))]));
     mark();
-    say(plural(matches.length, "concept"));
+    const doubt = review ? `. To be looked at: ${review}` : "";
+    say(parts.length ? `${plural(parts.length, "thing")}${doubt}` : `${plural(matches.length, "concept")}${doubt}`);
+  }
+
+  // One of several things: its words, and its own list.
+  function part(answer) {
+    return h("section", { class: "results", "aria-label": answer.query }, h("h2", {}, h("u", { dir: "auto" }, answer.query)), read(answer),
+      answer.matches.length ? h("ol", {}, answer.matches.map(result)) : h("p", { class: "doubt" }, "Nothing is like this."));
+  }
+
+  // How a string was read, and why its first concept is no match.
+  function read({ accepted, matches, reason, review, steps: taken }) {
+    return [steps(taken),
+      review && h("p", { class: "doubt" }, h("b", {}, "To be looked at: "), `${review}.`),
+      !review && !accepted && matches.length > 0 && h("p", { class: "doubt" }, reason ? `${sentence(reason)} ` : "None is likely to be meant. ", "The nearest are:")];
   }
 
   function result(match) {
     const types = match.types.map((type) => type.name).join(", ");
     return h("li", {}, h("a", { class: "result", href: here(match.concept), "data-concept": match.concept, onkeydown: fromResult },
-      h("span", {}, h("span", { class: "name", dir: "auto" }, match.name), " ", codes(match.codes, 2)), sure(match.confidence),
+      h("span", {}, h("span", { class: "name", dir: "auto" }, match.name), " ", attributes(match.attributes), " ", codes(match.codes, 2 + match.twins.length)), sure(match.confidence),
       h("span", { class: "why", title: types }, why(match), types && ` · ${types}`),
       h("span", { class: "scores" }, scores(match))));
   }

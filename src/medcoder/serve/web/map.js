@@ -5,7 +5,7 @@ import { h, say } from "./dom.js";
 import { jobs } from "./jobs.js";
 import { keep, recall } from "./kept.js";
 import { failed } from "./toast.js";
-import { count } from "./words.js";
+import { TARGETS, count } from "./words.js";
 
 const ROLES = {
   column: { label: "Text to map", like: /term|text|name|desc|bezeich|label|diagnos|wort/i },
@@ -48,7 +48,7 @@ export function mount(root) {
 
   async function choose(upload) {
     const all = upload.columns;
-    const names = (await get("filters").catch(() => ({}))).vocabularies ?? [];
+    const { vocabularies: names = [], targets = ["any"] } = await get("filters").catch(() => ({}));
     const table = preview(upload);
     const used = {};
     const taken = new Set();
@@ -65,6 +65,9 @@ export function mount(root) {
     const top = h("input", { id: "top", type: "number", min: "1", max: "20", value: "5", required: true });
     const vocabulary = h("select", { id: "vocabulary" }, h("option", { value: "" }, "Any"),
       names.map(({ name }) => h("option", { value: name }, name)));
+    const target = h("select", { id: "targets" }, targets.map((name) => h("option", { value: name }, TARGETS[name] ?? name)));
+    const split = h("input", { id: "split", type: "checkbox" });
+    split.checked = true;
     const button = h("button", { class: "main" }, "Map");
     place.replaceChildren(h("form", {
       class: "panel stack", onsubmit: async (event) => {
@@ -74,7 +77,7 @@ export function mount(root) {
           const chosen = Object.fromEntries(Object.entries(used).filter(([, field]) => field.value).map(([role, field]) => [role, field.value]));
           await post("map", {
             upload: upload.upload, ...chosen, top: Number(top.value), precision: Number(precision.value) / 100,
-            vocabularies: vocabulary.value ? [vocabulary.value] : [],
+            vocabularies: vocabulary.value ? [vocabulary.value] : [], targets: target.value, split: split.checked,
           });
           keep("upload", null, sessionStorage);
           place.replaceChildren();
@@ -93,7 +96,9 @@ export function mount(root) {
     h("div", { class: "fields" },
       h("div", {}, h("label", { for: "promise" }, "Precision of automatic ones, in %"), precision),
       h("div", {}, h("label", { for: "top" }, "Candidates a term"), top),
-      h("div", {}, h("label", { for: "vocabulary" }, "Vocabulary"), vocabulary)),
+      h("div", {}, h("label", { for: "vocabulary" }, "Vocabulary"), vocabulary),
+      h("div", {}, h("label", { for: "targets" }, "Which concepts"), target)),
+    h("label", { class: "row", for: "split" }, split, "Answer several things in a cell one by one"),
     h("div", { class: "buttons" },
       h("button", { type: "button", onclick: () => { keep("upload", null, sessionStorage); place.replaceChildren(); } }, "Cancel"), button)));
     mark();

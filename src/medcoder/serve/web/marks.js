@@ -22,6 +22,31 @@ export function codes(list, most = 4) {
     left > 0 && h("span", { class: "chip" }, `+${left}`));
 }
 
+// What a string says of a thing beside its name: it was, it is on the left.
+export function attributes(list) {
+  if (!list?.length) return null;
+  return h("span", { class: "chips" }, list.map(({ kind, value, text }) =>
+    h("span", { class: "chip said", title: `${kind}: ${text}` }, kind === "date" ? text : value || kind)));
+}
+
+// A text with its parts underlined. Places are counted in characters, as the service does.
+export function underlined(text, parts, language) {
+  const letters = [...text];
+  const cut = (start, end) => letters.slice(start, end).join("");
+  const pieces = [];
+  let last = 0;
+  for (const { span: [start, end] } of parts.filter((part) => part.span)) {
+    pieces.push(cut(last, start), h("u", {}, cut(start, end)));
+    last = end;
+  }
+  return h("span", { lang: language || undefined, dir: "auto" }, pieces, cut(last));
+}
+
+// What was done with a string before it was looked up.
+export function steps(list) {
+  return list?.length ? h("ul", { class: "taken soft small", "aria-label": "How it was read" }, list.map((step) => h("li", { dir: "auto" }, step))) : null;
+}
+
 // Why a concept is offered: how it was found, by which of its terms.
 export function why(match) {
   const [alone, by] = STAGES[match.stage] ?? [match.stage, match.stage];

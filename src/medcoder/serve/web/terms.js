@@ -11,8 +11,11 @@ export function decided(term) {
   return DECIDED.includes(term.status);
 }
 
+// Of a cell of several things, that of the least likely.
 export function confidence(term) {
-  return term.candidates[0]?.confidence ?? 0;
+  const meant = Math.max(1, term.parts.filter((part) => part.status !== "none").length);
+  const sure = term.candidates.slice(0, meant).map((one) => one.confidence);
+  return sure.length ? Math.min(...sure) : 0;
 }
 
 // What a decision says, in words.

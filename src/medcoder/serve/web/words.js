@@ -4,6 +4,8 @@
 export const STAGES = {
   code: ["by its code", "by the code of"],
   exact: ["same words", "same words as"],
+  abbreviation: ["short for it", "short for"],
+  slip: ["misspelt", "misspelt for"],
   dense: ["near in meaning", "near in meaning to"],
   ngram: ["spelt alike", "spelt like"],
 };
@@ -19,6 +21,13 @@ export const EQUIVALENCES = {
   broader: "Target is broader",
   narrower: "Target is narrower",
   related: "Related only",
+};
+
+export const TARGETS = {
+  any: "Any concept",
+  leaf: "None below it",
+  billable: "Billable codes",
+  standard: "Standard concepts",
 };
 
 let names;
