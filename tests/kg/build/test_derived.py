@@ -278,6 +278,7 @@ def bundled(tmp_path_factory):
         ("encephalitis", "G04.9"),
         ("osteoarthritis", "M19.90"),  # a block is called so too, and is no answer
         ("syphilis", "A53.9"),
+        ("pyelonephritis", "N12"),  # not N16, which is that "in diseases classified elsewhere"
         ("nonsense", None),
     ],
 )

@@ -7,9 +7,11 @@ the root; a concept may be in several) and the chapters of ICD-10-CM.
 ICD-10-CM is read from its tabular list (XML) and its list of codes.
 Chapters, blocks, categories and codes are concepts, each below the one that holds it. The names
 of a code are its description and its inclusion terms. "Includes" notes are terms of a kind of their
-own: beside other names they hold parts, causes and vehicles, which are narrower. Left out are the
-notes and inclusion terms that tell how to code, or that point at other codes ("Conditions in
-A15-A19"), since they name nothing, and the includes notes that are long or of a chapter or block.
+own: beside other names they hold parts, causes and vehicles, which are narrower. So are the
+inclusion terms of what is said to be "in diseases classified elsewhere": "Pyelonephritis" alone is
+not that of another disease. Left out are the notes and inclusion terms that tell how to code, or
+that point at other codes ("Conditions in A15-A19"), since they name nothing, and the includes notes
+that are long or of a chapter or block.
 
 Chapters, blocks and the two roots of HPO are flagged "heading", and the codes of the list that none
 is below "billable".
@@ -42,6 +44,7 @@ NAME = "ICD10CM"
 TITLE = "International Classification of Diseases, 10th Revision, Clinical Modification"
 _MONTHS = "January February March April May June July August September October November December"
 
+_ELSEWHERE = "diseases classified elsewhere"
 _RANGE = re.compile(r"\s*\([A-Z][0-9A-Z]{2}(?:-[A-Z][0-9A-Z]{2})?\)$")
 _LONGEST = 12  # words of an includes note
 _NOTE = re.compile(
@@ -256,7 +259,9 @@ def _walk(
         if child.tag in ("section", "diag"):
             below.append(child)
         elif child.tag == "inclusionTerm":
-            entry.inclusions += _names(child, entry.left_out)
+            # Of a disease that another one shows itself in, they are names in that light only.
+            given = entry.includes if _ELSEWHERE in name else entry.inclusions
+            given += _names(child, entry.left_out)
         elif child.tag == "includes":
             entry.includes += _includes(child, entry.left_out, heading=node.tag != "diag")
         elif child.tag == "sevenChrDef":
