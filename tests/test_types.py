@@ -86,10 +86,15 @@ def test_an_answer_in_json():
     answer = Answer(query="pyrexia", matches=(), rejected=(FEVER,), threshold=0.123456789)
     assert answer.as_dict(("concept",), digits=2) == {
         "query": "pyrexia",
+        "status": "none",
         "matches": [],
         "rejected": [{"concept": "HP:0001945"}],
         "threshold": 0.12,
         "reason": "",
+        "review": "",
+        "steps": [],
+        "parts": [],
+        "span": None,
     }
     assert answer.as_dict()["rejected"] == [FEVER.as_dict()]
 

@@ -15,7 +15,7 @@ from medcoder.normalize.filters import Filter
 from medcoder.normalize.interpretations import Interpretation, Understood, says
 from medcoder.normalize.twins import Twins
 from medcoder.text import nothing_meant
-from medcoder.types import Answer, Attribute, Code, Match, Span
+from medcoder.types import DERIVED, Answer, Attribute, Code, Match, Span
 
 ABBREVIATION, CODE = "abbreviation", "code"  # stages
 _UNLISTED = 0.5  # how well a meaning that nobody listed fits, as a share of how those listed do
@@ -183,8 +183,14 @@ class Answers:
             return (), len(bearers)
         if bearers[0].term < 0:  # who gave the name to a concept means that one
             return (), sum(candidate.term < 0 for candidate in bearers)
-        twins, things = self._twins.of([candidate.concept for candidate in bearers])
+        called = {some.concept for some in bearers if self._is_called(some.concept, some.term)}
+        twins, things = self._twins.of([candidate.concept for candidate in bearers], called)
         return tuple(twins), things
+
+    def _is_called(self, concept: int, term: int) -> bool:
+        """Whether a term is what a concept is called in the first place, or derived of that."""
+        terms, kinds = self._kg.terms, self._kg.kinds
+        return term == int(terms.first[concept]) or kinds[int(terms.info[term, 2])] == DERIVED
 
     def _match(
         self,
@@ -231,9 +237,11 @@ class Answers:
 
 
 def _looked_at(candidates: Sequence[Candidate], top: int) -> int:
-    """How many of the first candidates count: all that bear the name of the best are among them."""
+    """How many of the first candidates count: those that bear the name of the best, which may be
+    its twins, and as many more as are asked for.
+    """
     bearers = (position for position, leader in enumerate(leaders(candidates)) if leader == 0)
-    return max(top, 1 + max(bearers, default=0))
+    return top + max(bearers, default=0)
 
 
 def _weighed(scores: Sequence[_Scores]) -> list[_Weighed]:

@@ -87,17 +87,15 @@ def understand(text: str, names: Names, abbreviations: Abbreviations | None) -> 
     if marks and (rest := without(text, marks)):  # look-up does not see them, and they say doubt
         return _marked(understand(rest, names, abbreviations), marks)
     whole, is_name = names.is_name(text), names.is_name
-    signs = _signs(text)
-    own = whole and not signs and (abbreviations is None or text not in abbreviations)
-    if names.is_certain(text) or own:
+    if names.is_certain(text) or (whole and (abbreviations is None or text not in abbreviations)):
         return Understood((Interpretation(text),), named=True)
     if not whole and is_placeholder(text):
         return Understood(())
     if not whole and nothing_meant(text):  # a number, a date: nothing is to be read in it
         return Understood((Interpretation(text),))
-    cues = signs if whole or names.is_known(text) else find_cues(text)
+    cues = [] if whole or names.is_known(text) else find_cues(text)
     form, removed, expanded = _form(text, cues, is_name, abbreviations)
-    meant = _meant(form, expanded, own=whole, is_name=is_name)
+    meant = _meant(form, expanded, own=is_name(form), is_name=is_name)
     named = all(is_name(some.text) for some in meant)
     if not removed and len(meant) == 1 and meant[0].text == text:
         return Understood(meant, named=named)
@@ -142,25 +140,14 @@ def says(decides: str, term: str) -> bool:
     return bool(_PAST.search(term)) and not _FAMILY.search(term)
 
 
-def _signs(text: str) -> list[Cue]:
-    """Cues without letters, such as "?": comparing names leaves signs out, so they are taken off
-    first.
-    """
-    return list(filter(_is_sign, find_cues(text))) if "?" in text else []
-
-
-def _is_sign(cue: Cue) -> bool:
-    return not any(map(str.isalnum, cue.text))
-
-
 def _form(
     text: str, cues: Sequence[Cue], is_name: IsName, abbreviations: Abbreviations | None
 ) -> tuple[str, tuple[Cue, ...], list[Expanded]]:
     """The form of a string that is looked up, what was taken off, and its expansions."""
 
     def expand(form: str) -> list[Expanded]:
-        if abbreviations is None:
-            return []
+        if abbreviations is None or (form not in abbreviations and named(form)):
+            return []  # a name of which a word may be an abbreviation is what it says: HIP PAIN
         return abbreviations.expand(form, is_name, most=_SENSES)
 
     def named(form: str) -> bool:
@@ -168,8 +155,6 @@ def _form(
 
     seen: dict[str, list[Expanded]] = {}
     for form, removed in readings(text, cues) if cues else [(text, ())]:
-        if any(_is_sign(cue) and cue not in removed for cue in cues):
-            continue
         seen[form] = expand(form)
         if named(form) or any(named(some.text) for some in seen[form]):
             return form, removed, seen[form]

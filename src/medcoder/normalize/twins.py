@@ -1,19 +1,21 @@
 """Twins: the same thing in two vocabularies, such as asthma in HPO and in ICD-10-CM.
 
 Concepts are not merged: each vocabulary stays as its publisher made it. But where a string finds
-several by the same name, each in a vocabulary of its own and all of a like kind, or where one
-refers to the other, they are answered together, with the codes of all. A code and the code below it
+several that are called so in the first place, each in a vocabulary of its own and all of a like
+kind, or where one refers to the other, they are answered together, with the codes of all. That a
+synonym is the same says little: "cold" is a feeling and a disease. Nor does a name in UMLS, whose
+editors have merged what is the same. A code and the code below it
 that share a name (J18 and J18.9, Pneumonia, unspecified organism) are one thing too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 
 from medcoder.kg import KG
-from medcoder.kg.keys import code_key
+from medcoder.kg.keys import code_key, vocabulary_key
 
 _CONDITION = "condition"
 # What is no condition, by the names of semantic types. HPO's branches and the chapters of an ICD
@@ -30,6 +32,7 @@ _KINDS = {
 }
 _PATTERNS = {kind: re.compile(rf"\b(?:{names})", re.IGNORECASE) for kind, names in _KINDS.items()}
 _CONDITIONS = re.compile(r"\b(?:disease|disorder|symptom|syndrome)", re.IGNORECASE)
+_MERGED = "UMLS"
 _KEPT = 1 << 14
 _NEIGHBOURS = 500  # of a concept that are looked at
 
@@ -39,10 +42,14 @@ class Twins:
 
     def __init__(self, kg: KG) -> None:
         self._kg = kg
+        self._merged = _MERGED in map(vocabulary_key, kg.meta["namespaces"])
         self._of = lru_cache(_KEPT)(self._described)
 
-    def of(self, concepts: Sequence[int]) -> tuple[list[int], int]:
-        """Of concepts of one name: the twins of the first, and how many things they all are."""
+    def of(self, concepts: Sequence[int], called: Collection[int]) -> tuple[list[int], int]:
+        """Of concepts of one name: the twins of the first, and how many things they all are.
+
+        called: those that are called so in the first place
+        """
         concepts = self._apart(concepts)
         if len(concepts) < 2:
             return [], len(concepts)
@@ -50,10 +57,11 @@ class Twins:
         if len({vocabulary for vocabulary, _ in described}) < len(concepts):
             return [], len(concepts)  # two of a vocabulary are two things
         first, kinds = concepts[0], described[0][1]
+        alike = first in called and not self._merged
         twins = [
             concept
             for concept, (_, others) in zip(concepts[1:], described[1:], strict=True)
-            if kinds & others or self.refer(first, concept)
+            if (alike and concept in called and kinds & others) or self.refer(first, concept)
         ]
         return twins, len(concepts) - len(twins)
 
