@@ -29,7 +29,25 @@ _NOT_OF_IT = 0.2  # what a word that it does not have leaves of how likely a lan
 _LETTERS = 3  # of a word that speaks for languages, at least
 _SMALL = 0.4  # how far small letters speak for capitals, where they make a word
 _AMONG = 0.02  # the same of a word that its language has, among others: "hand", "on", "all"
+_UNDOTTED = 0.1  # how far a word speaks for an abbreviation that is set with a full stop
 _PLAIN_WORD = 0.4  # how far a word that a dictionary has in small letters speaks for itself
+# Words that hardly say more than which language a string is in. Lists of words have most of them
+# in many languages, from names and quotations.
+_LITTLE = {
+    "en": "the of with and on due to after without by from",
+    "de": "der die das und mit bei ohne nach von vom zum zur im am auf ein eine einer des dem den",
+    "es": "el la los las del con por y en sin una un de al",
+    "fr": "le la les des du avec chez sans et dans sur au aux une un de",
+    "nl": "de het een van met zonder bij en na op aan door",
+    "it": "il lo la di del della dello con da e senza nel alla un una gli dei",
+    "pt": "o os as do da dos das com sem e em no na um uma por de ao",
+    "pl": "z w i na po bez do przez oraz nie u ze",
+}
+_LITTLE_WORDS = {
+    word: frozenset(tongue for tongue, some in _LITTLE.items() if word in some.split())
+    for words in _LITTLE.values()
+    for word in words.split()
+}
 _CHOICES = 4  # of an abbreviation that are followed
 _LEAST = 0.02  # weight of one that is
 
@@ -94,7 +112,9 @@ class Abbreviations:
         found = list(self._found(plain, tokens))
         if not found:
             return []
-        inside = {start for spot in found for start in range(spot.start, spot.end)}
+        inside = {
+            start for spot in found if not spot.plain for start in range(spot.start, spot.end)
+        }
         rest = [fold(plain[start:end]) for start, end in tokens if start not in inside]
         likely = self._likely(rest)
         own = {tongue for word in rest for tongue in self._words.languages_of(word)}
@@ -137,6 +157,11 @@ class Abbreviations:
         if dotted or not small or not written.isalpha():
             return exact or [(1.0, sense) for sense in senses], 0.0
         tongues = self._words.languages_of(fold(written))
+        if tongues:  # a word, unless it has the full stop of the abbreviation
+            exact = [
+                (_UNDOTTED if sense.abbreviation.endswith(".") else fit, sense)
+                for fit, sense in exact
+            ]
         if exact and not shouted:
             others = tongues - {sense.language for _, sense in exact}
             if alone and tongues:
@@ -150,7 +175,9 @@ class Abbreviations:
         """How likely a string of such words is in each language; the likeliest has 1."""
         likely = {tongue: 1.0 if tongue == "en" else _FOREIGN for tongue in LANGUAGES}
         for word in words:
-            tongues = self._words.languages_of(word) if len(word) >= _LETTERS else frozenset()
+            tongues = _LITTLE_WORDS.get(word, frozenset())
+            if not tongues and len(word) >= _LETTERS:
+                tongues = self._words.languages_of(word)
             if tongues:
                 for tongue in likely:
                     likely[tongue] *= 1.0 if tongue in tongues else _NOT_OF_IT
@@ -174,12 +201,16 @@ class Abbreviations:
         if spot.plain:
             tongues = self._words.languages_of(fold(written)) or frozenset(LANGUAGES)
             word = spot.plain * max(likely[tongue] for tongue in tongues)
+        shares: dict[str, float] = defaultdict(float)
+        for _, sense in spot.senses:
+            shares[sense.language] += sense.share
         for fit, sense in spot.senses:
             if fit < 1.0 <= word and not spot.alone:
                 fit = _AMONG
             fits[sense.language] = fit * likely[sense.language]
             key = fold(sense.english)
-            weights[key] = weights.get(key, 0.0) + sense.share * fits[sense.language]
+            share = sense.share / max(shares[sense.language], 1.0)
+            weights[key] = weights.get(key, 0.0) + share * fits[sense.language]
             texts.setdefault(key, _text(sense, own, is_name))
         if word:
             weights[""], texts[""], fits[""] = word, written, word

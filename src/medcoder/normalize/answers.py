@@ -20,8 +20,8 @@ from medcoder.types import DERIVED, Answer, Attribute, Code, Match, Span
 ABBREVIATION, CODE = "abbreviation", "code"  # stages
 _UNLISTED = 0.5  # how well a meaning that nobody listed fits, as a share of how those listed do
 _REVIEWS = {
-    "history": "it is said to be past ({cue}), and nothing here says so",
-    "family": "it is said of the family ({cue}), and nothing here says so",
+    "history": "it is said to be past ({cue}), and nothing here surely says so",
+    "family": "it is said of the family ({cue}), and nothing here surely says so",
     "doubt": "in doubt ({cue})",
 }
 
