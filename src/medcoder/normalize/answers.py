@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -24,6 +25,12 @@ _REVIEWS = {
     "family": "it is said of the family ({cue}), and nothing here surely says so",
     "doubt": "in doubt ({cue})",
 }
+# How a term says that something is not as it should be.
+_LACKS = re.compile(
+    r"\b(?:lack|loss|lost|absen\w+|poor|no|not|non|without|unable|inability|impaired|reduced"
+    r"|decreased|difficult\w*|insomnia|\w*orexia|amenorrh\w+|anosmia|missing|failure)\b",
+    re.IGNORECASE,
+)
 
 # Whether nothing speaks for the best candidate of a string: its term, confidence and the least one
 Unread = Callable[[str, Candidate, str, float, float], bool]
@@ -113,10 +120,27 @@ class Answers:
         if not decides or not answer.candidates:
             return answer
         if decides == "negated":
-            return _refused(answer, f"negated ({cue})")
+            return self._phrase(answer, understood, asked) or _refused(answer, f"negated ({cue})")
         if decides == "doubt":
             return replace(answer, review=_REVIEWS[decides].format(cue=cue))
         return self._past(answer, understood, asked)
+
+    def _phrase(self, answer: Answer, understood: Understood, asked: Asked) -> Answer | None:
+        """The answer for what is no negated finding but a phrase: "no energy" is lack of energy.
+
+        What is said not to be there is none that is known, and the term says that something lacks.
+        """
+        if answer.matches:
+            return None
+        for said in understood.said:
+            scores = self._scores(Interpretation(said), asked)
+            if scores.candidates and scores.best >= scores.least:
+                best = scores.candidates[0]
+                names = f"{self._term(best)[0]} {self._kg.terms.preferred(best.concept)}"
+                if _LACKS.search(names):
+                    whole = Understood((Interpretation(said),))
+                    return self.answer(answer.query, whole, asked, answer.span)
+        return None
 
     def _past(self, answer: Answer, understood: Understood, asked: Asked) -> Answer:
         """The answer for what was, or is in the family: what says so, else it is to review."""

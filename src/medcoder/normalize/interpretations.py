@@ -33,6 +33,13 @@ _PAST = re.compile(
 )
 _FAMILY = re.compile(r"\bfamily history\b", re.IGNORECASE)
 _DENIES = re.compile(r"(?:no|not)\b", re.IGNORECASE)  # NAD: no abnormality detected
+# Of nothing that was looked for and not found, but of what is missing: "no energy".
+_PLAIN_NO = re.compile(
+    r"(?:no|not|can't|cannot|without|kein\w*|nicht|ohne|sin|pas d[e\u2019']|sans|plus d[e\u2019']"
+    r"|geen|niet|zonder|non|senza|nessun\w*|n\u00e3o|sem|nie|brak|bez"
+    r"|\u043d\u0435\u0442|\u0431\u0435\u0437|\u043d\u0435)\b",
+    re.IGNORECASE,
+)
 _MARKS = ("?", "??", "???", "(?)")
 _SAID = {"history": "personal history of {}", "family": "family history of {}"}
 
@@ -67,7 +74,8 @@ class Understood(NamedTuple):
     meant: tuple[Interpretation, ...]  # of the thing itself, most likely first; none: of nothing
     decides: str = ""  # history, family, negated, doubt
     cue: str = ""  # the words that decide
-    said: tuple[str, ...] = ()  # "personal history of ..." for what was, or is in the family
+    # "personal history of ..." for what was, or is in the family; a string that may be a phrase
+    said: tuple[str, ...] = ()
     attributes: tuple[Attribute, ...] = ()
     steps: tuple[str, ...] = ()
     named: bool = False  # whether all that it may mean are names
@@ -106,6 +114,8 @@ def understand(text: str, names: Names, abbreviations: Abbreviations | None) -> 
     said: tuple[str, ...] = ()
     if decides in _SAID:
         said = tuple(_SAID[decides].format(some.text) for some in meant[:2])
+    elif decides == "negated" and _PLAIN_NO.match(text):
+        said = (text,)
     return Understood(
         meant=meant,
         decides=decides,
