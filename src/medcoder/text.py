@@ -292,9 +292,9 @@ def spoken(text: str) -> str:
     >>> spoken("Burn of hand (second-degree)."), spoken("A.B.P.A."), spoken("2.5 cm, L4/5 ")
     ('Burn of hand second degree', 'A B P A', '2.5 cm, L4/5')
     """
-    if text.isalpha():
+    if text.isascii() and text.isalpha():
         return text
-    bare = _QUOTES.sub("'", unicodedata.normalize("NFKC", text))
+    bare = unicodedata.normalize("NFKC", _QUOTES.sub("'", text))
     bare = _COMMAS.sub(", ", _APART.sub(" ", bare))
     return " ".join(bare.split()).strip(" ,'") or text
 

@@ -28,6 +28,7 @@ from support.many import QUERIES, TYPES, WORDS, small_source
 from support.plain import Ranking, but_for_slips
 
 STAGES = tuple(REGISTRY)
+AS_WRITTEN = tuple(name for name in STAGES if name != "abbreviation")  # cold is one: COLD
 FILTERS = (
     {},
     {"types": ["Sign or Symptom"]},
@@ -68,11 +69,12 @@ def same(found, expected):
 
 
 @pytest.mark.parametrize("stages", [STAGES, ("exact",), ("dense",), ("ngram",), ("dense", "ngram"),
-                                    ("exact", "ngram")], ids="+".join)  # fmt: skip
+                                    ("exact", "ngram"), ("slip", "ngram"),
+                                    ("exact", "dense", "ngram")], ids="+".join)  # fmt: skip
 @pytest.mark.parametrize("wanted", FILTERS, ids=str)
 def test_candidates_equal_plain_loops(normalizer, plain, bag, stages, wanted):
     fusion = Fusion(gain=2.0, floor=0.4)
-    allowed = normalizer._filters.allowed(Filter.of(*(wanted.get(name) for name in Filter._fields)))
+    allowed = normalizer._filters.allowed(Filter.of(*map(wanted.get, Filter._fields[:3])))
     search = Search(top=8, stages=stages, fusion=fusion, allowed=allowed)
     vectors = bag.encode(QUERIES)
     embed = vectors.__getitem__ if "dense" in stages else None
@@ -95,12 +97,11 @@ def test_enough_to_tell_apart(normalizer, plain, bag):
         ranked = plain.rank(query, vector, STAGES, Fusion(2.0, 0.4), plain.kept(), rows=32)
         seen.update(one[2] for one in ranked)
         cosines = [one[3] for one in ranked if one[2] != "exact"]
-        seen["spelt"] += sum(but_for_slips(query, plain.terms[one[1]][1]) for one in ranked)
         seen["fused"] += cosines != sorted(cosines, reverse=True)
     assert seen["exact"] > 5
     assert seen["ngram"] > 5
     assert seen["fused"] > 0
-    assert seen["spelt"] > seen["exact"]
+    assert seen["slip"] > 1
     assert len(normalizer._vectors) > 150
 
 
@@ -158,7 +159,7 @@ def test_a_filter_that_leaves_a_crowd_and_one_other(crowded):
 
 
 def test_exact_ones_come_first_and_owners_of_the_name_before_others(normalizer):
-    found = normalizer.normalize("cold", top=9, threshold=0)
+    found = normalizer.normalize("cold", top=9, threshold=0, stages=AS_WRITTEN)
     exact = [(one.concept, one.term) for one in found if one.stage == "exact"]
     named = [
         concept for concept in normalizer.kg.find("cold")
@@ -296,16 +297,17 @@ def test_a_slip_counts_as_if_all_letters_were_there():
     assert fusion.score(0.8, None, known=False, spelt=True) == 0.8
 
 
-@given(st.text("abc ", max_size=9), st.text("abc ", max_size=9))
-@example("abcd", "abdc")
-@example("abc", "abcd")
-@example("ab", "abc")
-@example("ab", "ba")
-@example("abca", "abcb")
-@example("abcaa", "bacab")
+@given(st.text("abc ", max_size=12), st.text("abc ", max_size=12))
+@example("abcabcd", "abcabdc")
+@example("abcabc", "abcabcd")
+@example("abcab", "abcabc")  # the longer one may be slipped, the shorter not
+@example("abcab", "abcba")
+@example("abcabca", "abcabcb")
+@example("abcabcaa", "bacabcab")
 def test_slips_equal_plain_loops(one, other):
-    for words, others in ((one.split(), other.split()), (other.split(), one.split())):
-        assert as_spelt(words, [False] * len(words), others) == but_for_slips(one, other)
+    for text, meant in ((one, other), (other, one)):
+        words, others = text.split(), meant.split()
+        assert as_spelt(words, [False] * len(words), others) == but_for_slips(text, meant)
         assert as_spelt(words, [True] * len(words), others) == (words == others)
 
 
@@ -322,6 +324,9 @@ def test_slips_equal_plain_loops(one, other):
         ("her2+", "her2"),
         ("cd4+", "cd4"),
         ("10%", "10"),
+        ("hart", "heart"),
+        ("fevr", "fever"),
+        ("jia", "tia"),
     ],
 )
 def test_what_is_no_slip(one, other):
@@ -334,7 +339,7 @@ def test_letters_of_other_alphabets_slip():
         ("ρινική", "ρινικη"),
         ("насмрк", "насморк"),
         ("सिरदर्द", "सिरदर्"),
-        ("קדחת", "קדחות"),
+        ("דלקתית", "דלקתיות"),
     ):
         assert as_spelt([one], [False], [other])
 
@@ -384,14 +389,22 @@ def test_names_are_spelt_as_people_do(normalizer):
 
 
 def test_a_filter_that_nothing_fits(normalizer):
-    """Of a vocabulary that is only referred to, no concept has a code."""
+    [own] = normalizer.kg.types_of("C001")  # the one concept that refers to LOINC
+    other = next(name for _, name in TYPES if name != own.name)
     for stages in (STAGES, ("exact",), ("dense",), ("ngram",)):
-        answer = normalizer.normalize("cold", vocabularies="LOINC", stages=stages, threshold=0)
+        answer = normalizer.normalize(
+            "cold", vocabularies="LOINC", types=other, stages=stages, threshold=0
+        )
         assert (answer.matches, answer.rejected, answer.confidence) == ((), (), 0.0)
 
 
+def test_a_vocabulary_that_is_only_referred_to(normalizer):
+    [match] = normalizer.normalize("fever", vocabularies="LOINC", threshold=0)
+    assert (match.concept, match.codes) == ("C001", (Code("LNC", "1-8"),))
+
+
 def test_a_filter_must_name_something(normalizer):
-    for name in Filter._fields:
+    for name in Filter._fields[:3]:
         with pytest.raises(UsageError, match=f"{name} is empty. Name at least one"):
             normalizer.normalize("cold", **{name: []})
 
@@ -463,7 +476,7 @@ def test_codes_are_those_of_the_vocabularies_asked_for(normalizer):
 
 def test_no_match_below_the_threshold(normalizer):
     """The threshold is on the best candidate: the others are shown whatever their confidence."""
-    for query in QUERIES:
+    for query in ("cold", *QUERIES):
         every = normalizer.normalize(query, top=5, threshold=0)
         best = every.confidence
         assert (every.rejected, every.threshold) == ((), 0)
@@ -494,9 +507,9 @@ def test_large_answers_are_made_a_few_at_a_time(many_index, monkeypatch):
 def test_concepts_of_one_name_are_answered_with_together(many_index):
     """They do not take confidence from each other, whether the name is spelt right or not."""
     normalizer = Normalizer.load(many_index)
-    for query, stage in (("cold", "exact"), ("coold", "dense")):
+    for query, stage in (("pyrexia", "exact"), ("pyrxeia", "slip")):
         found = normalizer.normalize(query, top=99, threshold=0)
-        alike = [one for one in found if fold(one.term) == "cold"]
+        alike = [one for one in found if fold(one.term) == "pyrexia"]
         assert len(alike) > 2
         assert list(found[: len(alike)]) == alike
         assert {one.stage for one in alike} == {stage}
@@ -551,6 +564,9 @@ def test_what_is_no_term_has_no_candidates_and_says_why(normalizer, encoded_text
 
 
 def test_one_by_one_and_all_at_once_give_the_same(normalizer):
+    def rounded(answer):  # sums in another order differ in the last bit
+        return answer.as_dict(digits=6), answer.namesakes
+
     shuffled = random.Random(0).sample(QUERIES, len(QUERIES))
     for wanted in (*FILTERS[:3], {"stages": ("ngram",)}):
         single = {
@@ -559,7 +575,7 @@ def test_one_by_one_and_all_at_once_give_the_same(normalizer):
         for texts in (QUERIES, shuffled, ["", *QUERIES, " ", "", *shuffled]):
             batch = list(normalizer.normalize_many(texts, threshold=0, **wanted))
             assert [one.query for one in batch] == list(texts)
-            assert batch == [single[text] for text in texts]
+            assert list(map(rounded, batch)) == [rounded(single[text]) for text in texts]
     again = Normalizer.load(normalizer.path)
     assert list(again.normalize_many(QUERIES)) == list(normalizer.normalize_many(QUERIES))
 
@@ -604,7 +620,7 @@ def test_confidence_in_an_exact_match_does_not_need_the_other_stages(normalizer)
         ({"threshold": 1.5}, "threshold must be between 0 and 1: 1.5"),
         ({"threshold": -0.1}, "threshold must be between 0 and 1: -0.1"),
         ({"threshold": float("nan")}, "threshold must be between 0 and 1: nan"),
-        ({"stages": []}, "no such stages: none. Choose from: code, exact, dense, ngram"),
+        ({"stages": []}, f"no such stages: none. Choose from: {', '.join(STAGES)}"),
         ({"stages": ["dense", "fuzzy"]}, "no such stages: fuzzy"),
     ],
 )
@@ -630,17 +646,20 @@ def test_one_string_is_not_taken_for_its_letters(normalizer):
 def zipf(count):
     """Strings as a hospital has them: few, many times."""
     draw = random.Random(1)
-    names = [f"{one} {other}" for one in WORDS for other in WORDS[:8]]
+    cues = {"acute", "chronic", "severe", "left", "right", "agudo"}  # those are taken off
+    names = [f"{one} {other}" for one in WORDS if one not in cues for other in WORDS[:8]]
     return draw.choices(names, [1 / (place + 1) for place in range(len(names))], k=count)
 
 
 def test_equal_strings_cost_once_and_order_is_kept(normalizer, encoded_texts):
     texts = zipf(3000)
-    answers = list(normalizer.normalize_many(texts, top=1))
+    answers = list(normalizer.normalize_many(texts, top=1, stages=AS_WRITTEN))
     assert [one.query for one in answers] == texts
-    assert sorted(text for call in encoded_texts for text in call) == sorted(set(texts))
+    new = {text for text in texts if not normalizer.kg.find(text)}  # a name has its vector
+    assert len(new) > 100 and new < set(texts)
+    assert sorted(text for call in encoded_texts for text in call) == sorted(new)
     assert sum(map(len, encoded_texts)) < 300
-    by_text = {text: normalizer.normalize(text, top=1) for text in set(texts)}
+    by_text = {text: normalizer.normalize(text, top=1, stages=AS_WRITTEN) for text in set(texts)}
     assert answers == [by_text[text] for text in texts]
 
 

@@ -105,3 +105,11 @@ def test_what_refers_to_the_other_is_a_twin_whatever_its_kind(twins, xref):
 )
 def test_kinds(name, kind):
     assert kind_of(name) == kind
+
+
+@pytest.mark.parametrize("namespace", ["UMLS", "umls"])
+def test_what_the_editors_of_umls_keep_apart_stays_apart(twins, namespace):
+    concepts = {"a": ("HP", DISEASE), "b": ("MSH", DISEASE), "c": ("ICD10CM", DISEASE)}
+    of = twins(concepts, namespace=namespace, xrefs=[("a", "ICD10CM", "Q2", "xref")])
+    assert of("a", "b") == ([], 2)
+    assert of("a", "b", "c") == (["c"], 2)  # unless one refers to the other

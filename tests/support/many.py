@@ -18,6 +18,8 @@ TYPES = (("T047", "Disease or Syndrome"), ("T184", "Sign or Symptom"), ("T023", 
 QUERIES = (
     "heart attack", "Cardiac infarction!", "hart atack", "pyrexia", "fever cold", "acute kidney",
     "kidny desease", "cold", "dolor de cabeza", "rash", "心臓", "かぜ", "xy", "zzz qq", "left left",
+    "heart attakc", "Renal faliure", "Chronic faliure, pyrxia", "HEART ATTAKC", "heads, chills",
+    "nsclc rash",
 )  # fmt: skip
 
 
@@ -29,10 +31,11 @@ def many_terms():
         texts = {
             " ".join(draw.sample(WORDS, draw.randint(1, 3))) for _ in range(draw.randint(1, 4))
         }
-        texts |= {text.title() for text in texts if draw.random() < 0.3}
+        texts |= {text.title() for text in sorted(texts) if draw.random() < 0.3}
         for rank, text in enumerate(draw.sample(sorted(texts), len(texts))):
             source = draw.choice(VOCABULARIES)
-            row = (f"C{number:03}", text, draw.choice(LANGUAGES), source, f"{number}", "PT", rank)
+            code = f"{number:03}"
+            row = (f"C{code}", text, draw.choice(LANGUAGES), source, code, "PT", rank)
             rows.append(row)
     rows += [
         ("C900", "Cold", "en", "MSH", "900", "PT", 0),

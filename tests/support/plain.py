@@ -1,12 +1,17 @@
 """Search as plain loops: what the stages of normalising must equal."""
 
 import math
+import re
 from collections import Counter
 
 import numpy as np
 
+from medcoder.bundled.senses import bundled_senses
 from medcoder.kg.keys import vocabulary_key
+from medcoder.normalize.words import bundled_words
 from medcoder.text import fold
+
+SHORTEST = 6  # letters of a word that may have a slip
 
 
 def trigrams(text):
@@ -61,12 +66,24 @@ def but_for_slips(one, other, known=()):
         a == b
         or (
             a not in known
-            and min(len(a), len(b)) >= 3
+            and len(a) >= SHORTEST
             and edits(a, b) == 1
-            and [c for c in a if c.isdigit()] == [c for c in b if c.isdigit()]
+            and [c for c in a if not c.isalpha()] == [c for c in b if not c.isalpha()]
         )
         for a, b in zip(words, others, strict=True)
     )
+
+
+def shouted(text):
+    """Words in capitals, which say what they say."""
+    return {
+        fold(word) for word in re.split(r"[\W_]+", text) if word.upper() == word != word.lower()
+    }
+
+
+def abbreviated():
+    """All that the dictionary has, of one word."""
+    return {fold(sense.abbreviation) for sense in bundled_senses()}
 
 
 class Ranking:
@@ -82,6 +99,7 @@ class Ranking:
                 self.terms.append((number, term.text, term.language, row))
         self.texts = {row: text for _, text, _, row in self.terms if row >= 0}
         self.letters = Trigrams([self.texts[row] for row in range(len(vectors))])
+        self.short = abbreviated()
 
     def kept(self, *, types=None, vocabularies=None, languages=None):
         """Numbers of the terms that a filter keeps."""
@@ -108,11 +126,25 @@ class Ranking:
         shared = [row for row in open_rows if alike[row]]
         similar = sorted(shared, key=lambda row: (-np.float32(alike[row]), row))[:rows]
         words = {word for text in self.texts.values() for word in fold(text).split()}
-        known = set(fold(query).split()) <= words
-        slips = [row for row in similar[:16] if but_for_slips(query, self.texts[row], words)]
-        slips = slips if "ngram" in stages and not known else []
+        right = {
+            word
+            for word in fold(query).split()
+            if word in words or word in bundled_words() or word in self.short
+        }
+        known = right == set(fold(query).split())
+        right |= shouted(query)
+        slips = [row for row in similar[:16] if but_for_slips(query, self.texts[row], right)]
+        slips = slips if {"slip", "ngram"} <= set(stages) and not known else []
         vectors = self.vectors.rows.astype(np.float32)
-        vector = vectors[slips[0]] if slips else vector  # as if it were spelt so
+        same = sorted(
+            (number != self.kg.terms.first[self.terms[number][0]], number)
+            for number in kept
+            if "exact" in stages and fold(self.terms[number][1]) == fold(query)
+        )
+        if same and self.terms[same[0][1]][3] >= 0:  # a name has the vector of that name
+            vector = vectors[self.terms[same[0][1]][3]]
+        elif slips:  # as if it were spelt so
+            vector = vectors[slips[0]]
         cosines = [min(float(row @ vector), 1.0) for row in vectors]
         near = sorted(open_rows, key=lambda row: (-np.float32(cosines[row]), row))[:rows]
         dense = set(near) if "dense" in stages else set()
@@ -131,7 +163,8 @@ class Ranking:
             elif row in dense | ngram:
                 score = fusion.score(cosine, similarity, known=known, spelt=row in slips)
                 order = (1, -score, concept, number)
-                entry = (concept, number, "dense" if row in dense else "ngram")
+                given = "dense" if row in dense else "ngram"
+                entry = (concept, number, "slip" if row in slips else given)
                 entry += (cosine, similarity, score)
             else:
                 continue

@@ -32,7 +32,7 @@ from medcoder.normalize.custom_terms import CustomTerms, custom_mask, custom_typ
 from medcoder.normalize.filters import Ints, RowTerms
 from medcoder.normalize.stages import STAGES, HitStage, LetterStage, MeaningStage, Measure, Searched
 from medcoder.normalize.stages.letters import Grams
-from medcoder.normalize.typos import in_capitals, is_abbreviation
+from medcoder.normalize.typos import in_capitals
 from medcoder.normalize.words import bundled_words
 from medcoder.text import fold, nothing_meant
 from medcoder.vectors import NO_ROW, Vectors
@@ -157,10 +157,7 @@ class Ranker:
         looked_at &= asked.row_terms.seen(alike.query, alike.row)
         for pair in np.flatnonzero(looked_at).tolist():
             row = int(alike.row[pair])
-            words = self._words(row)
-            spelt[pair] = asked.spelt(int(alike.query[pair]), words) and not (
-                len(words) == 1 and is_abbreviation(self._row_text(row))
-            )
+            spelt[pair] = asked.spelt(int(alike.query[pair]), self._words(row))
         return spelt
 
     def _query_vectors(

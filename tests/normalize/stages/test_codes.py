@@ -60,8 +60,9 @@ def test_a_code_behind_its_vocabulary(query, normalizer):
 
 
 def test_a_number_is_a_code_only_as_its_vocabulary_spells_it(normalizer):
-    assert concepts(normalizer.normalize("277")) == ["D"]
-    for query in ("0001250", "27", "2770", "277.", "1250"):
+    for query in ("277", "277.", " (277) ", "- 277;"):  # signs around a string do not count
+        assert concepts(normalizer.normalize(query)) == ["D"]
+    for query in ("0001250", "27", "2770", "2.77", "1250"):
         answer = normalizer.normalize(query)
         assert (answer.candidates, answer.reason) == ((), "not a term: a number or a date")
 

@@ -19,14 +19,14 @@ from medcoder.normalize.stages import (
     stage_sets,
 )
 
-SHORT = {"hx cold": "cold"}  # a query, and the term that it stands for
+SHORT = {"qq cold": "cold"}  # a query, and the term that it stands for
 
 
-class Abbreviations:
+class Shorthand:
     """A stage from outside: what it finds is settled."""
 
-    name: ClassVar = "abbreviation"
-    label: ClassVar = "as an abbreviation"
+    name: ClassVar = "shorthand"
+    label: ClassVar = "as shorthand"
     justification: ClassVar = "semapv:LexicalMatching"
     measure: ClassVar = None
     similarity: ClassVar = None
@@ -61,9 +61,9 @@ class Sounds:
 def added(monkeypatch, entered):
     """One file and one line in the table."""
     file = ModuleType("somebodys_stage")
-    file.Abbreviations, file.Sounds = Abbreviations, Sounds
+    file.Shorthand, file.Sounds = Shorthand, Sounds
     monkeypatch.setitem(sys.modules, "somebodys_stage", file)
-    entered(STAGES, "abbreviation", "somebodys_stage:Abbreviations")
+    entered(STAGES, "shorthand", "somebodys_stage:Shorthand")
 
 
 class Counting:
@@ -94,16 +94,16 @@ def test_every_stage_says_what_it_is(name):
 
 
 def test_calibrations_are_named_by_what_is_measured():
-    assert list(STAGES) == ["code", "exact", "dense", "ngram"]
+    assert list(STAGES) == ["code", "exact", "abbreviation", "slip", "dense", "ngram"]
     assert calibration_name(STAGES) == calibration_name(["ngram", "dense"]) == "dense+ngram"
     assert calibration_name(["exact"]) == "exact"
     assert calibration_name(["exact", "ngram"]) == "ngram"
 
 
 def test_every_set_of_stages_that_measure_has_a_calibration():
+    certain = ("code", "exact", "abbreviation", "slip")
     assert stage_sets() == [
-        ("code", "exact", "dense", "ngram"), ("code", "exact", "dense"),
-        ("code", "exact", "ngram"), ("code", "exact"),
+        (*certain, "dense", "ngram"), (*certain, "dense"), (*certain, "ngram"), certain,
     ]  # fmt: skip
 
 
@@ -150,25 +150,27 @@ def test_a_query_is_settled_whichever_stage_hit_first(added, normalizer, monkeyp
 
 
 def test_a_stage_from_outside_settles_queries(added, normalizer):
-    settled, other = normalizer.normalize_many(["hx cold", "hx colds"], threshold=0)
-    assert {match.stage for match in settled} == {"abbreviation"}
+    settled, other = normalizer.normalize_many(["qq cold", "qq colds"], threshold=0)
+    assert {match.stage for match in settled} == {"shorthand"}
     assert settled[0].term.lower() == "cold"
     assert (settled[0].score, settled[0].cosine, settled[0].similarity) == (1.0, None, None)
-    assert "abbreviation" not in {match.stage for match in other}
-    assert "hx cold" not in normalizer.encoder.asked
+    assert "shorthand" not in {match.stage for match in other}
+    assert "qq cold" not in normalizer.encoder.asked
     calibration = normalizer.calibration(["exact"])
-    assert normalizer.normalize("hx cold").threshold == calibration.threshold
+    assert normalizer.normalize("qq cold").threshold == calibration.threshold
 
 
 def test_a_stage_from_outside_leaves_the_other_queries_alone(normalizer, request):
     queries = ["cold", "hart atack", "fever", "colld", "zzz"]
     before = list(normalizer.normalize_many(queries))
     request.getfixturevalue("added")
-    assert list(normalizer.normalize_many(["hx cold", *queries]))[1:] == before
+    assert list(normalizer.normalize_many(["qq cold", *queries]))[1:] == before
 
 
 def test_a_stage_from_outside_is_asked_for_by_name(added, normalizer):
-    assert normalizer.normalize("hx cold", stages=["abbreviation"], threshold=0)
-    assert not normalizer.normalize("hx cold", stages=["exact"], threshold=0)
-    with pytest.raises(UsageError, match="code, exact, dense, ngram, abbreviation"):
-        normalizer.normalize("hx cold", stages=["abbrev"])
+    assert normalizer.normalize("qq cold", stages=["shorthand"], threshold=0)
+    assert not normalizer.normalize("qq cold", stages=["exact"], threshold=0)
+    with pytest.raises(
+        UsageError, match="code, exact, abbreviation, slip, dense, ngram, shorthand"
+    ):
+        normalizer.normalize("qq cold", stages=["short"])
