@@ -180,9 +180,11 @@ def test_cells_stay_whole_where_that_is_asked_for(ward, index, tmp_path):
     options = ["--column", "text", "--index", index, "--out", tmp_path / "w"]
     found = as_json("map", ward, *options, "--no-split", "--targets", "leaf")
     assert (found["meta"]["split"], found["meta"]["targets"]) == (False, "leaf")
-    again = medcoder("map", ward, *options, "--targets", "leaf")
-    assert again.exit_code == 2
-    assert "Go on with it with --no-split" in again.stderr
+    again = as_json("map", ward, *options, "--targets", "leaf")  # as it was begun
+    assert again["meta"]["split"] is False
+    other = medcoder("map", ward, *options, "--targets", "leaf", "--split")
+    assert other.exit_code == 2
+    assert "Go on with it with --no-split" in other.stderr
     wrong = medcoder("map", ward, *options, "--targets", "leaves")
     assert (wrong.exit_code, "They can be any, leaf, billable or standard" in wrong.stderr) == (
         2, True,

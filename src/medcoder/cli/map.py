@@ -81,9 +81,12 @@ def table(
         ),
     ] = "any",
     split: Annotated[
-        bool,
-        typer.Option("--split/--no-split", help="Answer several things in a cell one by one."),
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--split/--no-split",
+            help="Answer several things in a cell one by one. By default yes, or as it was begun.",
+        ),
+    ] = None,
     index: Index = None,
     encoding: Annotated[
         str | None, typer.Option(help="Of a text file, as in: cp1252. Default: UTF-8, or its mark.")

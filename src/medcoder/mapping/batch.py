@@ -41,7 +41,7 @@ def map_table(
     vocabularies: Collection[str] = (),
     precision: float = 0.98,
     targets: str = "any",
-    split: bool = True,
+    split: bool | None = None,
     source_vocabulary: Mapping[str, str] | None = None,
     encoding: str | None = None,
     delimiter: str | None = None,
@@ -65,7 +65,8 @@ def map_table(
     top: candidates of a row; vocabularies: only concepts with a code in one of these
     precision: of automatic mappings; `medcoder.mapping.auto_threshold` says what that means
     targets: "leaf", "billable", "standard": only such concepts; or "any"
-    split: several things in a cell are answered one by one, and mapped to a concept each
+    split: several things in a cell are answered one by one, and mapped to a concept each; by
+        default they are, and a project that is gone on with stays as it is
     source_vocabulary: name, uri and version of the local codes, for exports
     encoding, delimiter, sheet: how to read the file, where its format leaves that open
     keep_bad_rows: take rows with a wrong number of fields, unmapped, instead of stopping
@@ -115,7 +116,7 @@ def finish(project: Project, precision: float) -> None:
 def _ask_nothing(mapper: Mapper, settings: Settings) -> Any:
     return mapper.normalize_many(
         [], top=1, types=None, vocabularies=settings.vocabularies or None, languages=None,
-        targets=settings.targets, split=settings.split,
+        targets=settings.targets, split=settings.split is not False,
     )  # fmt: skip
 
 
@@ -130,6 +131,8 @@ def _begin(
     wanted = {"sha256": table.fingerprint(), **settings.as_meta(), **mapper.describe()}
     with project.transaction():
         known = project.meta
+        if settings.split is None:
+            wanted["split"] = bool((UNSAID | known)["split"]) if known else True
         if known:
             _check_same(project, known, wanted)
         else:

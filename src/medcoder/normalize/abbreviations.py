@@ -95,6 +95,14 @@ class Abbreviations:
         """Whether a string as a whole may be an abbreviation, whatever its case."""
         return _key(_undotted(text)) in self._senses
 
+    def is_word(self, text: str) -> bool:
+        """Whether a string is a word in small letters, and an abbreviation in capitals alone."""
+        return (
+            not any(map(str.isupper, text))
+            and fold(text) in self._words
+            and all(sense.abbreviation.rstrip(".") != text for sense in self.senses_of(text))
+        )
+
     def senses_of(self, abbreviation: str) -> list[Sense]:
         return list(self._senses.get(_key(_undotted(abbreviation)), ()))
 

@@ -25,6 +25,7 @@ _REVIEWS = {
     "family": "it is said of the family ({cue}), and nothing here surely says so",
     "doubt": "in doubt ({cue})",
 }
+_LIKE_NOTHING = 0.1  # confidence below which what is negated is no finding
 # How a term says that something is not as it should be.
 _LACKS = re.compile(
     r"\b(?:lack|loss|lost|absen\w+|poor|no|not|non|without|unable|inability|impaired|reduced"
@@ -130,7 +131,7 @@ class Answers:
 
         What is said not to be there is none that is known, and the term says that something lacks.
         """
-        if answer.matches:
+        if answer.confidence >= _LIKE_NOTHING:
             return None
         for said in understood.said:
             scores = self._scores(Interpretation(said), asked)

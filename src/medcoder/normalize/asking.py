@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from medcoder.kg import KG
@@ -12,7 +12,7 @@ from medcoder.normalize.abbreviations import bundled_abbreviations
 from medcoder.normalize.answers import ABBREVIATION, Answers, Asked
 from medcoder.normalize.batch import Candidate, Search
 from medcoder.normalize.calibrate import Calibration
-from medcoder.normalize.cells import divided, placed
+from medcoder.normalize.cells import divided, placed, with_qualifiers
 from medcoder.normalize.custom_terms import CustomTerms, custom_mask
 from medcoder.normalize.filters import Filter
 from medcoder.normalize.interpretations import Understood, understand
@@ -100,9 +100,11 @@ class Asking:
         whole = read(text[start:end])
         if not request.split or (whole.named and not whole.attributes):
             return _Cell(text, whole, ())
+        plain = text[start:end]
         ways = [
-            [((start + a, start + b), read(text[start + a : start + b])) for a, b in way]
-            for way in divisions(text[start:end])
+            [((start + a, start + b), read(plain[a:b])) for a, b in way]
+            for way in map(partial(with_qualifiers, plain), divisions(plain))
+            if len(way) > 1
         ]
         return _Cell(text, whole, ways)
 

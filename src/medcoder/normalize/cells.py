@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from medcoder.normalize.parse.qualifiers import find_cues, without
 from medcoder.text import fold
 from medcoder.types import Answer, Match, Span
 
@@ -34,6 +35,23 @@ def divided(whole: Answer, ways: Sequence[Sequence[Answer]]) -> Answer:
     if several and not whole.review and whole.confidence < _SURE:
         return replace(whole, review=SEVERAL)
     return whole
+
+
+def with_qualifiers(text: str, spans: Sequence[Span]) -> list[Span]:
+    """Parts of a clean string, each with the qualifiers that stand apart behind it.
+
+    >>> with_qualifiers("asthma, severe, HTN", [(0, 6), (8, 14), (16, 19)])
+    [(0, 14), (16, 19)]
+    """
+    joined: list[Span] = []
+    for start, end in spans:
+        part = text[start:end]
+        only = not any(map(str.isalpha, without(part, find_cues(part))))
+        if only and joined:
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((start, end))
+    return joined
 
 
 def placed(query: str, text: str, span: Span) -> Span:

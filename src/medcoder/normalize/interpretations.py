@@ -95,7 +95,8 @@ def understand(text: str, names: Names, abbreviations: Abbreviations | None) -> 
     if marks and (rest := without(text, marks)):  # look-up does not see them, and they say doubt
         return _marked(understand(rest, names, abbreviations), marks)
     whole, is_name = names.is_name(text), names.is_name
-    if names.is_certain(text) or (whole and (abbreviations is None or text not in abbreviations)):
+    own = abbreviations is None or text not in abbreviations or abbreviations.is_word(text)
+    if names.is_certain(text) or (whole and own):
         return Understood((Interpretation(text),), named=True)
     if not whole and is_placeholder(text):
         return Understood(())

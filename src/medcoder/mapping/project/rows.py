@@ -47,7 +47,7 @@ class Settings:
     vocabularies: tuple[str, ...] = ()  # only concepts with a code in one of these; (): any
     precision: float = 0.98  # promised of automatic mappings
     targets: str = "any"  # one of TARGETS: which concepts may be answered with
-    split: bool = True  # several things in a cell are answered one by one
+    split: bool | None = None  # several things in a cell are answered one by one; None: as before
 
     def __post_init__(self) -> None:
         if not 0.5 <= self.precision < 1:
