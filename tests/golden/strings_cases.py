@@ -3,8 +3,8 @@
 strings.tsv: string, whether it is accepted, threshold, namesakes, candidates; concepts.tsv: name
 and codes of every candidate; ways.tsv: some of the strings under other options, with the way first.
 A candidate is [concept, term, language, stage, cosine, similarity, score, confidence], the term
-being "" where it is the name; with a filter by vocabulary, the codes that are left come last.
-After the tenth, it is [concept, score, confidence]. Codes are left out where the id says them.
+being "" where it is the name; with a filter by vocabulary, the codes that are left come last, then
+the twins if there are any. After the tenth, it is [concept, score, confidence]. Codes are left out where the id says them.
 """
 
 import json
@@ -46,13 +46,14 @@ def answers(normalizer, texts, **options):
         for one in answer.candidates[:FULL]:
             codes = [f"{code.vocabulary}|{code.code}" for code in one.codes]
             if not own:
-                told = codes in ([f"HP|{one.concept}"], [one.concept.replace(":", "|", 1)])
-                concepts[one.concept] = [one.name] if told else [one.name, codes]
+                bare = [f"{v}|{code}" for v, code in normalizer.kg.codes_of(one.concept)]
+                told = bare in ([f"HP|{one.concept}"], [one.concept.replace(":", "|", 1)])
+                concepts[one.concept] = [one.name] if told else [one.name, bare]
             numbers = (one.cosine, one.similarity, one.score, one.confidence)
             rows.append(
                 [one.concept, "" if one.term == one.name else one.term, one.language, one.stage[0],
                  *(None if number is None else round(number, DIGITS) for number in numbers),
-                 *([codes] if own else [])]
+                 *([codes] if own else []), *([list(one.twins)] if one.twins else [])]
             )  # fmt: skip
         accepted = bool(answer.matches)
         found.append([accepted, round(answer.threshold, DIGITS), answer.namesakes, rows + rest])

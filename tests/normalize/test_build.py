@@ -256,7 +256,7 @@ def test_another_encoder_than_that_of_the_vectors_is_an_error(index, many_kg, tm
     normalizer = Normalizer.load(index)
     assert normalizer.normalize("cold", stages=["exact"], threshold=0)[0].concept  # needs none
     with pytest.raises(ArtefactError, match="its vectors are of another model than its own"):
-        normalizer.normalize("cold")
+        normalizer.normalize("cold feet")
 
 
 def test_an_older_index_lacks_a_calibration(index):
