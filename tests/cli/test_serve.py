@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -97,6 +98,7 @@ def test_the_command_refuses_to_listen_elsewhere_without_a_token(tmp_path):
         place = ["--folder", str(tmp_path / "serve"), "--index", str(tmp_path / "none")]
         return CliRunner().invoke(app, ["serve", *place, *rest], env={"MEDCODER_TOKEN": token})
 
+    before = tempfile.tempdir
     found = invoke("--host", "0.0.0.0")
     assert found.exit_code == 2
     assert "--token-file" in found.output
@@ -107,6 +109,7 @@ def test_the_command_refuses_to_listen_elsewhere_without_a_token(tmp_path):
     found = invoke("--project", str(tmp_path / "nothing"))
     assert (found.exit_code, "no such project" in found.output) == (4, True)
     assert not Path(tmp_path / "serve").exists()
+    assert tempfile.tempdir == before  # whoever calls it goes on in the same process
 
 
 def test_an_index_that_cannot_be_loaded_ends_it(tmp_path):

@@ -4,7 +4,8 @@ strings.tsv: string, whether it is accepted, threshold, namesakes, candidates; c
 and codes of every candidate; ways.tsv: some of the strings under other options, with the way first.
 A candidate is [concept, term, language, stage, cosine, similarity, score, confidence], the term
 being "" where it is the name; with a filter by vocabulary, the codes that are left come last, then
-the twins if there are any. After the tenth, it is [concept, score, confidence]. Codes are left out where the id says them.
+the twins if there are any. After the tenth, it is [concept, score, confidence]. Codes are left out
+where the id says them.
 """
 
 import json

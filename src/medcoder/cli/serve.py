@@ -123,6 +123,7 @@ def serve(
 
         place = user_path(folder) if folder is not None else home() / "serve"
         # Large uploads lie in an unnamed file while they come: on our disk, not in /tmp.
+        stack.callback(setattr, tempfile, "tempdir", tempfile.tempdir)
         tempfile.tempdir = str(place)
         settings = Settings(
             token=token, connections=connections, requests=requests, queue=queue, jobs=jobs,
