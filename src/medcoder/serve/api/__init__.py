@@ -119,3 +119,15 @@ def failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The errors of a route for the description; some every route has."""
     wanted = sorted({400, 401, 408, 413, 414, 422, 429, 431, 503, *statuses})
     return {status: {"model": Failure, "description": _MEANINGS[status]} for status in wanted}
+
+
+class PartOf(BaseModel):
+    """One of several things in a cell, and what the machine says of it."""
+
+    span: tuple[int, int]
+    text: str
+    status: Verdict
+    reason: Reason
+    review: Review
+    confidence: float
+    candidates: Annotated[int, Field(description="How many there are, with its span.")]

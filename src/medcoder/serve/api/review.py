@@ -23,6 +23,7 @@ from medcoder.serve.api import (
     Key,
     Name,
     Note,
+    PartOf,
     ProjectId,
     Reason,
     Review,
@@ -30,7 +31,6 @@ from medcoder.serve.api import (
     Span,
     Steps,
     Twins,
-    Verdict,
     Who,
     failures,
 )
@@ -130,18 +130,6 @@ class CandidateOf(BaseModel):
     attributes: Attributes
     span: Span
     twins: Twins
-
-
-class PartOf(BaseModel):
-    """One of several things in a cell, and what the machine says of it."""
-
-    span: tuple[int, int]
-    text: str
-    status: Verdict
-    reason: Reason
-    review: Review
-    confidence: float
-    candidates: Annotated[int, Field(description="How many there are, with its span.")]
 
 
 class TermOf(BaseModel):
