@@ -12,24 +12,14 @@ The cues of nine languages are in `cues.tsv` beside this file:
 
 from __future__ import annotations
 
-import csv
 import re
-import unicodedata
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
 from itertools import combinations
 from operator import attrgetter
-from pathlib import Path
 from typing import NamedTuple
 
-from medcoder.errors import ArtefactError
+from medcoder.normalize.parse.cues import DATE, Entry, bundled_cues, plain
 from medcoder.types import ATTRIBUTES, Attribute
-
-FILE = Path(__file__).with_name("cues.tsv")
-COLUMNS = ("cue", "language", "kind", "value", "place")
-KINDS = (*ATTRIBUTES, "context")
-PLACES = ("before", "any", "after")  # in the order in which they are tried
 
 # What is taken off first, and what of it before the rest: what says least comes first.
 _FIRST = ("context", "date", "doubt", "history", "family", "negated")
@@ -40,24 +30,6 @@ _BY_PLACE = attrgetter("start")
 _ROUNDS = 4  # that a string is tidied
 _NEAR = 40  # characters before a letter, or at the end of a string, that are looked at
 
-_START = r"(?<![^\W_])(?<![^\W_]-)"
-_END = r"(?![^\W_]|[-'][^\W_])"
-_YEAR = r"(?:19|20)\d\d"
-_AMOUNT = r"\s*(?:(?:mc?g|ml|g|iu|ie|ui|k?cal|units?|cells)\b|%|/)"
-_PREGNANT = r"\s*(?:of\s+)?(?:gestation|pregnan|gravid|ssw\b|zwanger|amenorr|de\s+gesta)"
-_GERMAN_NOUN = r"\s+(?:auf\b|[A-Z\u00c4\u00d6\u00dc][a-z\u00e4\u00f6\u00fc\u00df]{2})"
-_SHOUTED = r"(?!\s+(?:FOR|TO)\b)\s+[^\W\d_][^a-z]*$"
-_ALONE = r"(?:$|[\s)\],;:]|\.(?:\s|$))(?!\s*\d)"
-
-# What has to follow a cue, by how the table writes it. "no 3" is a number, "post viral" no past.
-_FOLLOWED = {
-    "no": re.compile(r"(?![.\u00ba\u00b0]|[.:]?\s*\d)"),
-    "post": re.compile(r"(?!\s+\w+(?:al|ic|ive|ous|ary|oid|ed)\b)", re.IGNORECASE),
-    **dict.fromkeys(("chr", "chr."), re.compile(r"(?!\.?\s*[\dXY])")),
-    **dict.fromkeys(("=Zn", "=ZN", "=VA", "=Va.", "=Li", "=Re"), re.compile(_GERMAN_NOUN)),
-    **dict.fromkeys(("=RT", "=LT"), re.compile(_SHOUTED)),
-    **dict.fromkeys(("=L", "=R", "=G", "=D"), re.compile(_ALONE)),
-}
 # Letters after these are a kind of it, or of a list: hepatitis D, vitamin D, hepatitis B and D.
 _LETTERED = re.compile(
     r"(?:\b(?:vitamine?[ae]?s?|vit|h\W?epatit\w+|groupe?|grupo|gruppe?|type?|tipo|grad[eo]|stage"
@@ -106,17 +78,7 @@ class Cue(NamedTuple):
     end: int
 
 
-class _Entry(NamedTuple):
-    """A row of the table."""
-
-    kind: str
-    value: str
-    place: str
-    written: str  # exactly so, if it is not empty
-    followed: re.Pattern[str] | None  # what has to come next
-
-
-_Spot = tuple[re.Match[str], Sequence[_Entry]]  # what looks like a cue, and rows that it may be
+_Spot = tuple[re.Match[str], Sequence[Entry]]  # what looks like a cue, and rows that it may be
 
 
 def find_cues(text: str) -> list[Cue]:
@@ -127,14 +89,13 @@ def find_cues(text: str) -> list[Cue]:
     >>> find_cues("disease, not otherwise specified")
     []
     """
-    plain = _plain(text)
-    pattern, table = _cues()
+    read, cues = plain(text), bundled_cues()
     spots = [
         (match, entries)
-        for match in pattern.finditer(plain)
-        if (entries := _entries(text, plain, match, table))
+        for match in cues.find(read)
+        if (entries := _entries(text, read, match, cues.table))
     ]
-    return list(_standing(text, plain, spots)) if spots else []
+    return list(_standing(text, read, spots)) if spots else []
 
 
 def readings(text: str, cues: Iterable[Cue]) -> Iterator[tuple[str, tuple[Cue, ...]]]:
@@ -229,7 +190,7 @@ def _standing(text: str, plain: str, spots: Sequence[_Spot]) -> Iterator[Cue]:
         thing = next((spot for spot in reversed(spots) if spot[1][0].place != "any"), None)
         spots = [spot for spot in spots if spot is not thing]
         says = _says(plain, spots)
-    chosen: list[_Entry | None] = []
+    chosen: list[Entry | None] = []
     said = [position for position, says_it in enumerate(says) if says_it]
     first, last = (said[0], said[-1]) if said else (len(says), -1)
     clear = True  # whether nothing but cues has come so far
@@ -257,7 +218,7 @@ def _says(plain: str, spots: Sequence[_Spot]) -> list[bool]:
     return [_SAYS_NOTHING.fullmatch(plain, *pair) is None for pair in pairs]
 
 
-def _fitting(entries: Iterable[_Entry], place: str, at_edge: bool) -> _Entry | None:
+def _fitting(entries: Iterable[Entry], place: str, at_edge: bool) -> Entry | None:
     """The first row that may stand there."""
     for entry in entries:
         if entry.place == "any" and entry.kind != "negated":
@@ -268,12 +229,12 @@ def _fitting(entries: Iterable[_Entry], place: str, at_edge: bool) -> _Entry | N
 
 
 def _entries(
-    text: str, plain: str, match: re.Match[str], table: dict[str, list[_Entry]]
-) -> Sequence[_Entry]:
+    text: str, plain: str, match: re.Match[str], table: dict[str, list[Entry]]
+) -> Sequence[Entry]:
     """The rows that a part of a string may be, as it is written and by what comes next."""
     start, end = match.span()
     if match.lastgroup:
-        return _DATE
+        return (DATE,)
     letter = match[0].strip("()")
     if letter in ("l", "r", "g", "d") and (
         _LETTERED.search(plain, max(0, start - _NEAR), start)
@@ -287,114 +248,3 @@ def _entries(
         if entry.written in ("", written)
         and (entry.followed is None or entry.followed.match(text, end))
     ]
-
-
-_DATE = (_Entry("date", "", "any", "", None),)
-
-
-@cache
-def _cues() -> tuple[re.Pattern[str], dict[str, list[_Entry]]]:
-    """One pattern of all cues, and their rows by what it matches."""
-    table: defaultdict[str, list[_Entry]] = defaultdict(list)
-    dates: defaultdict[str, list[str]] = defaultdict(list)
-    names = []
-    for row in _rows():
-        cue, exact = row["cue"], row["cue"].startswith("=") and len(row["cue"]) > 1
-        key = _plain(cue.removeprefix("=") if exact else cue)
-        if row["kind"] == "date":
-            dates[row["value"]].append(key)
-        elif row["kind"] == "name":
-            names.append(key)
-        else:
-            followed = _FOLLOWED.get(cue)
-            written = cue[1:] if exact else ""
-            table[key].append(_Entry(row["kind"], row["value"], row["place"], written, followed))
-    for entries in table.values():
-        entries.sort(key=lambda entry: PLACES.index(entry.place))
-    for name in names:
-        table[name] = []
-    words = _either(key for key in table if key[0].isalnum())
-    signs = _either(key for key in table if not key[0].isalnum())
-    date = _date({part: _either(keys, end=r"(?![^\W_])") for part, keys in dates.items()})
-    return re.compile(f"{_START}(?:{date}|{words})|{signs}"), dict(table)
-
-
-def _date(part: dict[str, str]) -> str:
-    """A pattern of dates, of how long something lasts, and of ages; `part` has words of them."""
-    day, some = r"\d{1,2}(?:st|nd|rd|th|er|[.\u00ba])?", r"\d{1,3}(?:[.,]\d)?(?:\s*-\s*\d{1,3})?\+?"
-    year = rf"{_YEAR}s?(?:\s*(?:\u0433(?:\u043e\u0434[\u0430\u0443]?|\.)?|r(?:oku|\.)))?"
-    month = rf"(?:{day}\s*(?:of\s+|de\s+)?)?{part['month']}[.,]?\s*(?:de\s+)?(?:{_YEAR}|'\d\d)"
-    core = (
-        r"\d{1,2}[./-]\d{1,2}[./-](?:\d{4}|\d\d)",
-        rf"{_YEAR}[-./](?:0?[1-9]|1[0-2])(?:[-./]\d{{1,2}})?",
-        rf"(?:0?[1-9]|1[0-2])[./-]{_YEAR}",
-        month,
-        rf"{_YEAR}\s*-\s*(?:{_YEAR}|\d\d)",
-        rf"{year}(?!{_AMOUNT}|[.,/]\d)",
-        rf"{some}[\s-]*{part['unit']}",
-        r"(?<!va )(?<!visus )\d{1,2}/(?:52|12|7)",
-    )
-    lead = rf"(?:{part['lead']}\s+|x\s*)"
-    tail = rf"(?:[\s-]+{part['tail']})*{_END}(?!{_PREGNANT})"
-    short = rf"{some}\s*{part['short']}|{part['count']}\s+{part['unit']}"
-    return (
-        rf"{lead}{{0,2}}(?P<date>{'|'.join(core)}){tail}|{lead}(?P<since>{short}){tail}"
-        rf"|(?P<moment>{part['moment']}){_END}"
-    )
-
-
-def _either(keys: Iterable[str], *, end: str = _END) -> str:
-    """A pattern of any of these strings, the longest first; what they begin with comes once."""
-    return _tails(sorted(set(keys)), "", end)
-
-
-def _tails(tails: Sequence[str], last: str, end: str) -> str:
-    shared: defaultdict[str, list[str]] = defaultdict(list)
-    for tail in tails:
-        shared[tail[:1]].append(tail[1:])
-    branches = [
-        (r"\s+" if char == " " else re.escape(char)) + _tails(rest, char, end)
-        for char, rest in shared.items()
-        if char
-    ]
-    if "" in shared:
-        branches.append(end if last.isalnum() else "")
-    return branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"
-
-
-def _rows() -> list[dict[str, str]]:
-    try:
-        with FILE.open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE, restval="")
-            if tuple(reader.fieldnames or ()) != COLUMNS:
-                raise ValueError(f"its columns are {reader.fieldnames}")
-            return list(reader)
-    except (OSError, ValueError) as error:
-        raise ArtefactError(
-            "the table of cues cannot be read", where=FILE, values=error,
-            remedy="Install medcoder again",
-        ) from error  # fmt: skip
-
-
-def _plain(text: str) -> str:
-    """A string in small letters without accents, each character where it was."""
-    return text.lower() if text.isascii() else text.translate(_PLAIN)
-
-
-class _Plain(dict[int, str]):
-    """What stands for a character; each is worked out when it is first met."""
-
-    def __missing__(self, code: int) -> str:
-        char = chr(code)
-        plain = char.lower()
-        bare = unicodedata.normalize("NFD", plain)[:1]
-        if "a" <= bare <= "z" or bare == "\u0435" or len(plain) > 1:
-            plain = bare
-        self[code] = plain
-        return plain
-
-
-_PLAIN = _Plain(
-    {0x2019: "'", 0x2018: "'", 0xB4: "'", 0x2010: "-", 0x2011: "-", 0x2013: "-", 0x142: "l",
-     0x141: "l"}
-)  # fmt: skip
