@@ -1,4 +1,4 @@
-"""What a string costs in bulk, against another checkout of medcoder, and how soon the first answer is.
+"""What a string costs in bulk and alone, against another checkout, and when the first one is done.
 
 python benchmarks/bulk.py BEFORE [--strings 3000] [--times 3]
 
@@ -39,7 +39,7 @@ for name, some in (("bulk", texts[300:]), ("one by one", texts[:300])):
         for text in some:
             normalizer.normalize(text)
     busy, wall = time.process_time() - busy, time.perf_counter() - wall
-    found[name] = 1000 * wall / len(some), 1000 * busy / len(some)
+    found[f"{name}, ms"] = 1000 * wall / len(some), 1000 * busy / len(some)
 print(json.dumps({"first answer, s": (first, first)} | found))
 """
 
@@ -100,9 +100,10 @@ def main() -> None:
     for what in rounds[0]["now"]:
         for number, unit in enumerate(("by the clock", "of CPU")):
             best = {name: min(one[name][what][number] for one in rounds) for name in trees}
+            ratio = best["now"] / best["before"]
             sys.stdout.write(
-                f"{what}, {unit}: {best['before']:.3f} before, {best['now']:.3f} now "
-                f"({'s' if what.startswith('first') else 'ms'}), {best['now'] / best['before']:.2f}x\n"
+                f"{what}, {unit}: {best['before']:.3f} before, "
+                f"{best['now']:.3f} now, {ratio:.2f}x\n"
             )
 
 

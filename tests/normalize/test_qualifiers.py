@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medcoder.errors import ArtefactError
-from medcoder.normalize.parse import qualifiers
+from medcoder.normalize.parse import cues as cues_module
 from medcoder.normalize.parse.qualifiers import attributes, find_cues, readings, without
 from medcoder.types import Attribute
 
@@ -475,7 +475,7 @@ def test_attributes_are_of_what_is_said():
 def test_cues_of_any_text_are_in_order_and_as_written(text):
     cues = find_cues(text)
     assert all(text[cue.start : cue.end] == cue.text != "" for cue in cues)
-    assert all(cue.kind in qualifiers.KINDS for cue in cues)
+    assert all(cue.kind in cues_module.KINDS for cue in cues)
     edges = [edge for cue in cues for edge in (cue.start, cue.end)]
     assert edges == sorted(edges)
 
@@ -496,19 +496,19 @@ def test_without_nothing_a_tidy_text_stays(text):
 
 
 def test_each_row_of_the_table_can_be_met():
-    rows = qualifiers._rows()
+    rows = list(cues_module._rows())
     languages = {language for row in rows for language in row["language"].split()}
     assert languages == {"en", "de", "es", "fr", "nl", "it", "pt", "pl", "ru"}
     for row in rows:
         assert row["cue"] == row["cue"].strip() != ""
-        assert row["kind"] in (*qualifiers.KINDS, "name")
-        assert row["place"] in (("",) if row["kind"] in ("date", "name") else qualifiers.PLACES)
+        assert row["kind"] in (*cues_module.KINDS, "name")
+        assert row["place"] in (("",) if row["kind"] in ("date", "name") else cues_module.PLACES)
 
 
 def test_no_cue_means_two_things_in_one_place():
     meant, names = {}, set()
-    for row in qualifiers._rows():
-        key = row["cue"] if row["cue"].startswith("=") else qualifiers._plain(row["cue"])
+    for row in list(cues_module._rows()):
+        key = row["cue"] if row["cue"].startswith("=") else cues_module.plain(row["cue"])
         if row["kind"] == "name":
             names.add(key)
         elif row["kind"] != "date":
@@ -520,6 +520,6 @@ def test_no_cue_means_two_things_in_one_place():
 def test_a_table_that_cannot_be_read_is_an_error(monkeypatch, tmp_path):
     table = tmp_path / "cues.tsv"
     table.write_text("cue\tkind\nh/o\thistory\n", "utf-8")
-    monkeypatch.setattr(qualifiers, "FILE", table)
+    monkeypatch.setattr(cues_module, "FILE", table)
     with pytest.raises(ArtefactError, match="columns"):
-        qualifiers._rows()
+        list(cues_module._rows())

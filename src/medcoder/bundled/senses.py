@@ -7,13 +7,13 @@ read it.
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import NamedTuple
 
 from medcoder.errors import ArtefactError
 
 FOLDER = Path(__file__).parent / "abbreviations"
+_NEEDED = ("abbreviation", "expansion", "specialty", "share")
 COLUMNS = ("abbreviation", "expansion", "english", "specialty", "share")
 
 
@@ -36,20 +36,18 @@ def bundled_senses() -> list[Sense]:
 def read_senses(file: Path) -> list[Sense]:
     """The senses of a file, whose name is its language."""
     try:
-        with file.open(encoding="utf-8", newline="") as lines:
-            rows = list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
-        return [
-            Sense(
-                row["abbreviation"],
-                row["expansion"],
-                row.get("english") or row["expansion"],
-                file.stem,
-                row["specialty"],
-                int(row["share"]) / 100,
-            )
-            for row in rows
-        ]
-    except (OSError, KeyError, ValueError, TypeError) as error:
+        header, *lines = file.read_text(encoding="utf-8").split("\n")
+        places = [header.split("\t").index(name) for name in _NEEDED]
+        other = header.split("\t").index("english") if "english" in header else places[1]
+        senses = []
+        for line in lines:
+            if line:
+                row = line.split("\t")
+                short, long, specialty, share = (row[place] for place in places)
+                percent = int(share) / 100
+                senses.append(Sense(short, long, row[other], file.stem, specialty, percent))
+        return senses
+    except (OSError, ValueError, IndexError) as error:
         raise ArtefactError(
             "the dictionary of abbreviations cannot be read", where=file, values=error,
             remedy="Correct the file; that of the package is mended by installing medcoder again",

@@ -6,7 +6,6 @@ them would take longer than an answer.
 
 from __future__ import annotations
 
-import csv
 import re
 import unicodedata
 from collections import defaultdict
@@ -174,13 +173,13 @@ def _tails(tails: Sequence[str], last: str, end: str) -> str:
     return branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"
 
 
-def _rows() -> list[dict[str, str]]:
+def _rows() -> Iterator[dict[str, str]]:
     try:
-        with FILE.open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE, restval="")
-            if tuple(reader.fieldnames or ()) != COLUMNS:
-                raise ValueError(f"its columns are {reader.fieldnames}")
-            return list(reader)
+        header, *lines = FILE.read_text(encoding="utf-8").split("\n")
+        if tuple(header.split("\t")) != COLUMNS:
+            raise ValueError(f"its columns are {header!r}")
+        for line in filter(None, lines):
+            yield dict(zip(COLUMNS, line.split("\t"), strict=True))
     except (OSError, ValueError) as error:
         raise ArtefactError(
             "the table of cues cannot be read", where=FILE, values=error,
