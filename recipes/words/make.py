@@ -7,7 +7,8 @@ text. SCOWL and OpenTaal are Debian's packages wamerican, wbritish and wdutch. O
 names of data/train (CC0) come from this repository. What each list is, and its licence, is in
 OUT/manifest.toml, which is written by hand.
 
-A word counts where it is met often enough that it is hardly a slip itself. OUT gets two files of
+A word counts where it is met often enough that it is hardly a slip itself. English words are those
+of SCOWL and of our names alone: sentences and phrases in English have slips, some on purpose. OUT gets two files of
 little-endian numbers: the low 32 bits of the hash of each word, in ascending order, and a bit for
 each of the languages of `medcoder.normalize.words` that has it.
 """
@@ -30,7 +31,7 @@ from medcoder.text import fold
 OWN = Path(__file__).resolve().parents[2] / "data" / "train"
 LONGEST = 16  # letters
 OTHER = len(LANGUAGES)  # the bit of all other languages
-SENTENCES, PHRASES = 3, 2  # times that a word is met at least
+SENTENCES, PHRASES = 3, 3  # times that a word is met at least
 
 
 def words(text: str) -> set[str]:
@@ -69,12 +70,15 @@ def main() -> None:
     def add(language: str, word: str) -> None:
         bits[word] |= 1 << (LANGUAGES.index(language) if language in LANGUAGES else OTHER)
 
+    met.pop("en")
     for language, counted in met.items():
         for word, count in counted.items():
             if count >= SENTENCES:
                 add(language, word)
     phrases: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for language, row in rows("lay"):
+        if language == "en":
+            continue
         phrases[language].update(words(row["phrase"]))
     for language, counted in phrases.items():
         for word, count in counted.items():

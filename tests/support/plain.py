@@ -56,7 +56,7 @@ def edits(one, other):
     return far[len(one), len(other)]
 
 
-def but_for_slips(one, other, known=()):
+def but_for_slips(one, other, known=(), shortest=SHORTEST):
     """Whether strings have the same words but for a slip in each: of no digit, in no short word.
 
     known: words of the first that are right as they are
@@ -66,7 +66,7 @@ def but_for_slips(one, other, known=()):
         a == b
         or (
             a not in known
-            and len(a) >= SHORTEST
+            and len(a) >= shortest
             and edits(a, b) == 1
             and [c for c in a if not c.isalpha()] == [c for c in b if not c.isalpha()]
         )
@@ -135,6 +135,8 @@ class Ranking:
         right |= shouted(query)
         slips = [row for row in similar[:16] if but_for_slips(query, self.texts[row], right)]
         slips = slips if {"slip", "ngram"} <= set(stages) and not known else []
+        like = [row for row in similar[:16] if but_for_slips(query, self.texts[row], right, 4)]
+        like = like if "ngram" in stages and not known else []
         vectors = self.vectors.rows.astype(np.float32)
         same = sorted(
             (number != self.kg.terms.first[self.terms[number][0]], number)
@@ -161,7 +163,7 @@ class Ranking:
                 order = (0, not preferred, concept, number)
                 entry = (concept, number, "exact", cosine, same, 1.0)
             elif row in dense | ngram:
-                score = fusion.score(cosine, similarity, known=known, spelt=row in slips)
+                score = fusion.score(cosine, similarity, known=known, spelt=row in like)
                 order = (1, -score, concept, number)
                 given = "dense" if row in dense else "ngram"
                 entry = (concept, number, "slip" if row in slips else given)

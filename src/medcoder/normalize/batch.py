@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from medcoder.index import Mask
 from medcoder.normalize.filters import Allowed, Ints, RowTerms
-from medcoder.normalize.typos import as_spelt
+from medcoder.normalize.typos import NEAR_LETTERS, as_spelt
 
 _ROWS = 32  # the least
 _LEAST = 5  # concepts, whatever is asked for: confidence is about how far the best is ahead
@@ -40,6 +40,7 @@ class Candidate:
     score: float = 0.0
     known: bool = True  # whether every word of the query is one, of a term or of a language
     spelt: bool = False  # whether it is the query but for a slip in a word
+    near: bool = False  # or but for a letter in short words: as like by its letters, and no slip
     name: str | None = None  # the term, folded, of those that come first
     hit: bool = False  # whether the stage that gave it is certain: it needs no score
     settled: bool = False  # whether a stage kept the query from being encoded
@@ -129,6 +130,11 @@ class Batch:
         return SLIP in self.search.stages and as_spelt(
             self.words[query], self.right_words[query], words
         )
+
+    def near(self, query: int, words: Sequence[str]) -> bool:
+        """Whether a query is these words but for a letter, in short words too."""
+        right = self.right_words[query]
+        return as_spelt(self.words[query], right, words, least=NEAR_LETTERS)
 
     @property
     def wanted(self) -> int:
@@ -231,6 +237,7 @@ class Scored(NamedTuple):
     similarity: Reals  # or nan
     score: Reals
     spelt: Flags
+    near: Flags
 
     def of(self, chosen: npt.NDArray[np.intp]) -> Scored:
         columns: Iterable[Any] = (column[chosen] for column in self)

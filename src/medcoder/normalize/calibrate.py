@@ -339,7 +339,7 @@ def _right(query: Asked, fusion: Fusion) -> bool:
         return query.right
 
     def score(some: Candidate) -> float:
-        return fusion.score(some.cosine, some.similarity, known=some.known, spelt=some.spelt)
+        return fusion.score(some.cosine, some.similarity, known=some.known, spelt=some.near)
 
     # Concepts of the same name have the same score: see above.
     meant = [score(some) for some in query.candidates if some.concept == query.concept]

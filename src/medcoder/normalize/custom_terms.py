@@ -289,7 +289,7 @@ def with_custom(
 
 def _scored(
     custom: CustomTerms, grams: Grams, batch: Batch, vectors: Floats | None, position: int
-) -> Iterator[tuple[int, int, int, int, float, float, float, bool]]:
+) -> Iterator[tuple[int, int, int, int, float, float, float, bool, bool]]:
     query, known = batch.texts[position], bool(batch.known[position])
     cosines = custom.cosines(vectors[position]) if vectors is not None else None
     near = custom.near(cosines, batch.custom) if cosines is not None else []
@@ -300,7 +300,8 @@ def _scored(
         similarity = alike.get(number)
         if batch.letters and similarity is None:
             similarity = float(grams.similarity(query, [custom.texts[number]])[0])
-        spelt = bool(batch.letters) and not known and batch.spelt(position, words)
+        near_by_letters = bool(batch.letters) and not known and batch.near(position, words)
+        spelt = near_by_letters and batch.spelt(position, words)
         yield (
             position,
             custom.concepts[number],
@@ -308,6 +309,7 @@ def _scored(
             len(batch.letters) if number in near else 0,
             np.nan if cosine is None else cosine,
             np.nan if similarity is None else similarity,
-            batch.search.fusion.score(cosine, similarity, known=known, spelt=spelt),
+            batch.search.fusion.score(cosine, similarity, known=known, spelt=near_by_letters),
             spelt,
+            near_by_letters,
         )

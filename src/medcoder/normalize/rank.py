@@ -106,13 +106,13 @@ class Ranker:
         )
         hits = self._hits(asked, [stage for stage in stages if stage.measure is None])
         alike, alike_by = united([stage.find(asked) for stage in letters])
-        spelt = self._spelt(asked, alike)
+        spelt, nearly = self._spelt(asked, alike)
         vectors, near, near_by = None, *united([])
         if meaning and embed is not None:
             vectors = self._query_vectors(asked, embed, hits, alike.of(spelt))
             near, near_by = united([stage.find(asked, vectors) for stage in meaning])
         given_by = len(letters) + near_by, alike_by
-        scored = self._scored(asked, vectors, near, alike, spelt, given_by)
+        scored = self._scored(asked, vectors, near, alike, (spelt, nearly), given_by)
         ranked = self._ranked(asked, vectors, scored, hits)
         self._name(asked, ranked)
         if asked.letters:
@@ -147,18 +147,19 @@ class Ranker:
                 candidate.settled = not asked.unsettled[position]
         return hits
 
-    def _spelt(self, asked: Batch, alike: Pairs) -> Flags:
-        """Which rows are the query but for a slip in a word that is none as it is."""
-        spelt = np.zeros(len(alike.row), np.bool_)
-        if SLIP not in asked.search.stages:
-            return spelt
+    def _spelt(self, asked: Batch, alike: Pairs) -> tuple[Flags, Flags]:
+        """Which rows are the query but for a slip in a word that is none as it is; and which are it
+        but for a letter, in short words too.
+        """
+        spelt, near = np.zeros(len(alike.row), np.bool_), np.zeros(len(alike.row), np.bool_)
         first = np.searchsorted(alike.query, alike.query)
         looked_at = ~asked.known[alike.query] & (np.arange(len(spelt)) - first < _COMPARED)
         looked_at &= asked.row_terms.seen(alike.query, alike.row)
         for pair in np.flatnonzero(looked_at).tolist():
-            row = int(alike.row[pair])
-            spelt[pair] = asked.spelt(int(alike.query[pair]), self._words(row))
-        return spelt
+            query, words = int(alike.query[pair]), self._words(int(alike.row[pair]))
+            near[pair] = asked.near(query, words)
+            spelt[pair] = near[pair] and asked.spelt(query, words)
+        return spelt, near
 
     def _query_vectors(
         self, asked: Batch, embed: Embed, hits: Sequence[dict[int, Candidate]], spelt: Pairs
@@ -191,15 +192,16 @@ class Ranker:
         vectors: Floats | None,
         near: Pairs,
         alike: Pairs,
-        spelt: Flags,
+        slips: tuple[Flags, Flags],  # which pairs alike are the query but for a slip, for a letter
         stages: tuple[Ints, Ints],  # that gave the pairs, near and alike
     ) -> Scored:
         """The terms of all rows, each with its cosine and its similarity where compared."""
         keys, others = near.keys(len(self.vectors)), alike.keys(len(self.vectors))
-        similarity, slip = np.full(len(keys), np.nan), np.zeros(len(keys), np.bool_)
+        similarity, slip = np.full(len(keys), np.nan), np.zeros((2, len(keys)), np.bool_)
+        spelt = np.stack(slips)
         both, order = np.isin(keys, others), np.argsort(others)
         there = order[np.searchsorted(others, keys[both], sorter=order)]
-        similarity[both], slip[both] = alike.value[there], spelt[there]
+        similarity[both], slip[:, both] = alike.value[there], spelt[:, there]
         if asked.letters:
             unlike = ~both & ~asked.known[near.query]
             similarity[unlike] = self._similarities(asked, near.of(unlike))
@@ -212,12 +214,12 @@ class Ranker:
         query, row = np.concatenate([near.query, far.query]), np.concatenate([near.row, far.row])
         cosine = np.concatenate([near.value, cosine])
         similarity = np.concatenate([similarity, far.value])
-        slip = np.concatenate([slip, spelt[new]])
+        slip = np.concatenate([slip, spelt[:, new]], axis=1)
         if vectors is None or not asked.letters:
             score = similarity if vectors is None else cosine
         else:
             score = asked.search.fusion.scores(
-                cosine, np.nan_to_num(similarity), known=asked.known[query], spelt=slip
+                cosine, np.nan_to_num(similarity), known=asked.known[query], spelt=slip[1]
             )
         stage = np.concatenate([stages[0], stages[1][new]])
         owned = asked.row_terms.of(query, row)
@@ -229,7 +231,8 @@ class Ranker:
             cosine[owned.pair],
             similarity[owned.pair],
             score[owned.pair],
-            slip[owned.pair],
+            slip[0, owned.pair],
+            slip[1, owned.pair],
         )
 
     def _similarities(self, asked: Batch, pairs: Pairs) -> Floats:
@@ -259,7 +262,7 @@ class Ranker:
                 for hit in ranked[position]:
                     hit.cosine = self._cosine(hit.term, vectors[position])
         known, names = asked.known.tolist(), [*asked.letters, *asked.meaning]
-        for query, concept, term, stage, cosine, similarity, score, spelt in zip(
+        for query, concept, term, stage, cosine, similarity, score, spelt, near in zip(
             *(column.tolist() for column in scored), strict=True
         ):
             if concept not in hits[query]:
@@ -273,6 +276,7 @@ class Ranker:
                         score,
                         known[query],
                         spelt,
+                        near,
                     )
                 )
         return ranked

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 from rapidfuzz.distance import OSA
 
-_SHORT = 6  # letters: in a shorter word, another letter makes another word
+SLIP_LETTERS = 6  # of a word: in a shorter one, another letter makes another word
+NEAR_LETTERS = 4  # of a word that is like another by its letters all the same
 _WORD = re.compile(r"[^\W_]+")
 _ABBREVIATION = 4  # letters at most; longer ones may be words of a list in capitals
 # Scripts that set no spaces, or in which a sign is a syllable or a word: Thai to Burmese, Khmer,
@@ -24,10 +25,13 @@ _SIGNS = re.compile(
 )
 
 
-def as_spelt(words: Sequence[str], known: Sequence[bool], others: Sequence[str]) -> bool:
+def as_spelt(
+    words: Sequence[str], known: Sequence[bool], others: Sequence[str], *, least: int = SLIP_LETTERS
+) -> bool:
     """Whether two strings have the same words but for at most a slip in each.
 
     known: which of the words are right as they are, and have no slip
+    least: letters of a word that may have one
 
     >>> as_spelt("heart attakc".split(), [True, False], "heart attack".split())
     True
@@ -35,7 +39,7 @@ def as_spelt(words: Sequence[str], known: Sequence[bool], others: Sequence[str])
     False
     """
     return len(words) == len(others) and all(
-        word == other or (not right and one_slip(word, other))
+        word == other or (not right and one_slip(word, other, least=least))
         for word, right, other in zip(words, known, others, strict=True)
     )
 
@@ -49,7 +53,7 @@ def is_abbreviation(term: str) -> bool:
     return len(term) <= _ABBREVIATION and term.isalpha() and term.isupper()
 
 
-def one_slip(word: str, other: str) -> bool:
+def one_slip(word: str, other: str, *, least: int = SLIP_LETTERS) -> bool:
     """Whether a letter dropped, added, replaced or swapped with the next makes a word another.
 
     A digit or a sign such as + or < is never a slip: another makes another gene, type or code.
@@ -64,7 +68,7 @@ def one_slip(word: str, other: str) -> bool:
         return True
     if _fixed(word) != _fixed(other) or _SIGNS.search(word) or _SIGNS.search(other):
         return False
-    return len(word) >= _SHORT and OSA.distance(word, other, score_cutoff=1) <= 1
+    return len(word) >= least and OSA.distance(word, other, score_cutoff=1) <= 1
 
 
 def in_capitals(text: str) -> set[str]:
