@@ -8,9 +8,9 @@ names of data/train (CC0) come from this repository. What each list is, and its 
 OUT/manifest.toml, which is written by hand.
 
 A word counts where it is met often enough that it is hardly a slip itself. English words are those
-of SCOWL and of our names alone: sentences and phrases in English have slips, some on purpose. OUT gets two files of
-little-endian numbers: the low 32 bits of the hash of each word, in ascending order, and a bit for
-each of the languages of `medcoder.normalize.words` that has it.
+of SCOWL and of our names alone: sentences and phrases in English have slips, some on purpose. OUT
+gets two files of little-endian numbers: the low 32 bits of the hash of each word, in ascending
+order, and a bit for each of the languages of `medcoder.normalize.words` that has it.
 """
 
 from __future__ import annotations

@@ -549,7 +549,7 @@ def test_the_fusion_is_that_which_finds_most(normalizer, monkeypatch):
         answers = [Asked("misspelt", both, meant), Asked("verbatim", [exact, *both], 3)]
         monkeypatch.setattr(calibrate, "_ask", lambda *_, found=answers: found)
         assert calibrate._best_fusion(normalizer._ranker, [], np.zeros((0, 1))) == chosen
-    slip = Candidate(4, 4, "dense", 0.5, 0.2, 0.0, False, True)  # as if all its letters were there
+    slip = Candidate(4, 4, "dense", 0.5, 0.2, 0.0, False, near=True)  # as if its letters were there
     assert calibrate._right(Asked("misspelt", [near, slip], 4), Fusion(0.5, 0.6))
     nearer = Candidate(1, 1, "dense", 0.6, 0.1, 0.6)
     assert calibrate._right(Asked("verbatim", [exact, nearer], 3), Fusion(4.0, 0.4))
