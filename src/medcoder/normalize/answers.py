@@ -34,7 +34,7 @@ _LACKS = re.compile(
 )
 
 # Whether nothing speaks for the best candidate of a string: its term, confidence and the least one
-Unread = Callable[[str, Candidate, str, float, float], bool]
+Unread = Callable[[str, Candidate, Callable[[], str], float, float], bool]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,7 +185,7 @@ class Answers:
         unread = bool(candidates) and asked.unread(
             meant.text,
             candidates[0],
-            self._term(candidates[0])[0],
+            lambda: self._term(candidates[0])[0],
             confidences[0],
             calibration.threshold,
         )

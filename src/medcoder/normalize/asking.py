@@ -124,7 +124,12 @@ class Asking:
         return divided(whole, ways)
 
     def _unread(
-        self, text: str, best: Candidate, term: str, confidence: float, least: float
+        self,
+        text: str,
+        best: Candidate,
+        term: Callable[[], str],
+        confidence: float,
+        least: float,
     ) -> bool:
         """Whether the string has no word that the graph or the model knows, and nothing else
         speaks for the best candidate: neither letters that they share nor a very near meaning.
@@ -132,7 +137,7 @@ class Asking:
         return (
             confidence >= least
             and not (best.hit or best.known or best.spelt or best.term < 0)
-            and ((best.similarity or 0.0) < _ALIKE or is_abbreviation(term))
+            and ((best.similarity or 0.0) < _ALIKE or is_abbreviation(term()))
             and not self._has_known_words(text)
             and (best.cosine or 0.0) < least_cosine(self._encoder(), text)
         )
@@ -147,21 +152,21 @@ class _Names:
     """What may be answered with in a search, by its names; remembered for a batch of strings."""
 
     def __init__(self, kg: KG, custom_terms: CustomTerms, codes: CodeNames, search: Search) -> None:
-        self._kg, self._custom_terms, self._codes = kg, custom_terms, codes
+        self._custom_terms, self._codes = custom_terms, codes
         self._allowed, self._coded = search.allowed, "code" in search.stages
         self._custom = custom_mask(custom_terms, search.allowed)
+        self._found = lru_cache(_NAMES)(kg.find_terms)
         self.is_name = lru_cache(_NAMES)(self._is_name)
 
     def is_certain(self, text: str) -> bool:
         return self._is_own(text) or (self._coded and next(self._codes.of(text), None) is not None)
 
     def is_known(self, text: str) -> bool:
-        return bool(self._kg.find_terms(text))
+        return bool(self._found(text))
 
     def _is_name(self, text: str) -> bool:
         return self._is_own(text) or any(
-            self._allowed is None or self._allowed.terms[term]
-            for _, term in self._kg.find_terms(text)
+            self._allowed is None or self._allowed.terms[term] for _, term in self._found(text)
         )
 
     def _is_own(self, text: str) -> bool:

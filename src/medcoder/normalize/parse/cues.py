@@ -84,8 +84,8 @@ class Cues:
         self._keys: defaultdict[str, list[str]] = defaultdict(list)
         for key in table:
             self._keys[key[0]].append(key)
-        # Dates have a digit, or begin with one of these words.
-        self._of_dates = {_words(key)[0] for part in _WORDY for key in self._dates[part]}
+        # Dates have a digit, or one of these words.
+        self._of_dates = {max(_words(key), key=len) for part in _WORDY for key in self._dates[part]}
         self._patterns: dict[str, re.Pattern[str] | None] = {}
 
     def find(self, text: str) -> Iterator[re.Match[str]]:

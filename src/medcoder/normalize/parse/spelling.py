@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from functools import lru_cache
 
 # British to American, where medicine writes them. Parts of words, longest first.
 _AMERICAN = {
@@ -24,18 +24,16 @@ _BRITISH = re.compile("|".join(sorted(_AMERICAN, key=len, reverse=True)), re.IGN
 _PLURAL = re.compile(r"(?<=[a-z]{3})(?:(?<=[^aiosu])s|(?<=[rtlnk]o)es|(?<=[sxz])es|ies)\b")
 
 
-def spellings(text: str) -> Iterator[str]:
+@lru_cache(1 << 12)
+def spellings(text: str) -> tuple[str, ...]:
     """Other spellings of a string, the likeliest first; some are no words.
 
-    >>> list(spellings("Oesophageal varices")), list(spellings("renal stones"))
-    (['Esophageal varices', 'Esophageal varice'], ['renal stone'])
+    >>> spellings("Oesophageal varices"), spellings("renal stones")
+    (('Esophageal varices', 'Esophageal varice'), ('renal stone',))
     """
     american = _BRITISH.sub(_american, text)
-    if american != text:
-        yield american
     single = _PLURAL.sub(lambda plural: "y" if plural[0] == "ies" else "", american)
-    if single != american:
-        yield single
+    return tuple(other for other in dict.fromkeys((american, single)) if other != text)
 
 
 def _american(part: re.Match[str]) -> str:
