@@ -72,7 +72,12 @@ _WATER = re.compile("cmh2o", re.IGNORECASE)
 _CHARGE = re.compile(r"\w[+\u2212-]{1,2}")  # K+, and the blood group A-
 # A word with a long number, and addresses of mail and of pages.
 _IDENTIFIER = re.compile(r"[\W_]*[^\W\d_]{1,12}[\W_]*\d{5,}[\W_]*")
-_PLACE = re.compile(r"\S+@\S+\.\w+|\w+://\S+|www\.\S+", re.IGNORECASE)
+_PLACE = re.compile(
+    r"\S+@\S+\.\w+|\w+://\S+|www\.\S+"
+    r"|(?:[a-z]:|~)?(?:[\\/][^\s\\/]+){2,}[\\/]?"  # a path
+    r"|</?[a-z]\w*(?:\s[^>]*)?>.*",  # markup
+    re.IGNORECASE,
+)
 _ADDRESS = 256  # characters of them at most
 _SCRIPTS = ("LATIN", "GREEK", "CYRILLIC")
 _AMOUNT = 64  # characters that a number with its unit, or a date, has at most
@@ -186,6 +191,8 @@ def identifies(text: str) -> str | None:
 
     >>> identifies("MRN 0048213"), identifies("anna@example.org"), identifies("trisomy 21")
     ('an identifier', 'an address', None)
+    >>> [identifies(text) for text in ("/home/ann/a.pdf", "<b>pain</b>", "N/V/D", "<1")]
+    ['an address', 'an address', None, None]
     """
     if len(text) > _ADDRESS:
         return None
