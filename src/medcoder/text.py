@@ -74,8 +74,7 @@ _CHARGE = re.compile(r"\w[+\u2212-]{1,2}")  # K+, and the blood group A-
 _IDENTIFIER = re.compile(r"[\W_]*[^\W\d_]{1,12}[\W_]*\d{5,}[\W_]*")
 _PLACE = re.compile(
     r"\S+@\S+\.\w+|\w+://\S+|www\.\S+"
-    r"|(?:[a-z]:|~)?(?:[\\/][^\s\\/]+){2,}[\\/]?"  # a path
-    r"|</?[a-z]\w*(?:\s[^>]*)?>.*",  # markup
+    r"|(?:[a-z]:|~|\.{1,2})?(?:[\\/][^\s\\/]+){2,}[\\/]?",  # a path
     re.IGNORECASE,
 )
 _ADDRESS = 256  # characters of them at most
@@ -191,8 +190,8 @@ def identifies(text: str) -> str | None:
 
     >>> identifies("MRN 0048213"), identifies("anna@example.org"), identifies("trisomy 21")
     ('an identifier', 'an address', None)
-    >>> [identifies(text) for text in ("/home/ann/a.pdf", "<b>pain</b>", "N/V/D", "<1")]
-    ['an address', 'an address', None, None]
+    >>> [identifies(text) for text in ("/home/ann/a.pdf", "C:/scans/a.pdf", "N/V/D")]
+    ['an address', 'an address', None]
     """
     if len(text) > _ADDRESS:
         return None

@@ -77,7 +77,7 @@ def test_without_abbreviations_none_is_written_out(ward, looked_up):
 
 
 def test_names_are_not_encoded(ward, encoded_texts):
-    for text in ("gout", "Gout.", "severe gout", "TIA", "h/o testicular cancer", "headachee"):
+    for text in ("gout", "Gout.", "severe gout", "TIA", "headachee"):
         assert ward.normalize(text, stages=AS_WRITTEN).candidates
     assert encoded_texts == []
     ward.normalize("gout of (the) knee-joint.")

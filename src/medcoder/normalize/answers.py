@@ -145,7 +145,8 @@ class Answers:
 
     def _past(self, answer: Answer, understood: Understood, asked: Asked) -> Answer:
         """The answer for what was, or is in the family: what says so, else it is to review."""
-        decides, best = understood.decides, answer
+        decides = understood.decides
+        saying: list[Answer] = []
         for said in understood.said:
             scores = self._scores(Interpretation(said), asked)
             found = zip(scores.candidates, scores.confidences, strict=False)
@@ -169,11 +170,12 @@ class Answers:
                 threshold=scores.least,
                 steps=(*answer.steps, f"asked for {said!r}"),
             )
-            if past[0].confidence >= scores.least:
-                return before
-            if past[0].confidence > best.confidence:
-                best = before
-        return replace(_refused(best, ""), review=_REVIEWS[decides].format(cue=understood.cue))
+            saying.append(before)
+        best = max(saying, key=lambda some: some.confidence, default=answer)
+        if saying and best.confidence >= best.threshold:
+            return best
+        surer = max(best, answer, key=lambda some: some.confidence)
+        return replace(_refused(surer, ""), review=_REVIEWS[decides].format(cue=understood.cue))
 
     def _scores(self, meant: Interpretation, asked: Asked) -> _Scores:
         candidates = asked.ranked.get(meant.text, ())

@@ -41,7 +41,10 @@ _PLAIN_NO = re.compile(
     re.IGNORECASE,
 )
 _MARKS = ("?", "??", "???", "(?)")
-_SAID = {"history": "personal history of {}", "family": "family history of {}"}
+_SAID = {
+    "history": ("personal history of {}", "{} status"),  # of diseases, of what was done
+    "family": ("family history of {}",),
+}
 
 
 class Names(Protocol):
@@ -114,7 +117,7 @@ def understand(text: str, names: Names, abbreviations: Abbreviations | None) -> 
     decides = next((kind for kind in DECIDING if kind in kinds), "")
     said: tuple[str, ...] = ()
     if decides in _SAID:
-        said = tuple(_SAID[decides].format(some.text) for some in meant[:2])
+        said = tuple(form.format(some.text) for form in _SAID[decides] for some in meant[:2])
     elif decides == "negated" and _PLAIN_NO.match(text):
         said = (text,)
     return Understood(
