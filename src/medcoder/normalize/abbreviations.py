@@ -95,6 +95,12 @@ class Abbreviations:
         """Whether a string as a whole may be an abbreviation, whatever its case."""
         return _key(_undotted(text)) in self._senses
 
+    def are_in(self, text: str) -> bool:
+        """Whether any may be in a string."""
+        plain = _undotted(text)
+        tokens = [(token.start(), token.end()) for token in _TOKEN.finditer(plain)]
+        return next(self._found(plain, tokens), None) is not None
+
     def is_word(self, text: str) -> bool:
         """Whether a string is a word in small letters, and an abbreviation in capitals alone."""
         return (

@@ -158,11 +158,12 @@ def _form(
     text: str, cues: Sequence[Cue], is_name: IsName, abbreviations: Abbreviations | None
 ) -> tuple[str, tuple[Cue, ...], list[Expanded]]:
     """The form of a string that is looked up, what was taken off, and its expansions."""
+    short = abbreviations if abbreviations is not None and abbreviations.are_in(text) else None
 
     def expand(form: str) -> list[Expanded]:
-        if abbreviations is None or (form not in abbreviations and named(form)):
+        if short is None or (form not in short and named(form)):
             return []  # a name of which a word may be an abbreviation is what it says: HIP PAIN
-        return abbreviations.expand(form, is_name, most=_SENSES)
+        return short.expand(form, is_name, most=_SENSES)
 
     def named(form: str) -> bool:
         return is_name(form) or any(map(is_name, spellings(form)))
