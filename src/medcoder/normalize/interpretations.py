@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple, Protocol
 
 from medcoder.normalize.abbreviations import Abbreviations, Expanded, IsName
@@ -165,6 +166,7 @@ def _form(
             return []  # a name of which a word may be an abbreviation is what it says: HIP PAIN
         return short.expand(form, is_name, most=_SENSES)
 
+    @cache
     def named(form: str) -> bool:
         return is_name(form) or any(map(is_name, spellings(form)))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 # British to American, where medicine writes them. Parts of words, longest first.
 _AMERICAN = {
@@ -24,7 +23,6 @@ _BRITISH = re.compile("|".join(sorted(_AMERICAN, key=len, reverse=True)), re.IGN
 _PLURAL = re.compile(r"(?<=[a-z]{3})(?:(?<=[^aiosu])s|(?<=[rtlnk]o)es|(?<=[sxz])es|ies)\b")
 
 
-@lru_cache(1 << 12)
 def spellings(text: str) -> tuple[str, ...]:
     """Other spellings of a string, the likeliest first; some are no words.
 
