@@ -261,7 +261,9 @@ def test_a_project_of_version_1_tells_what_a_refresh_changed(tmp_path):
     base = sqlite3.connect(path)
     for table, column in (("strings", "review"), ("strings", "said"), ("strings", "together"),
                           ("strings", "was"), ("candidates", "attributes"),
-                          ("candidates", "twins"), ("candidates", "span")):  # fmt: skip
+                          ("candidates", "twins"), ("candidates", "span"),
+                          ("strings", "original"), ("candidates", "original"),
+                          ("events", "bulk")):  # fmt: skip
         base.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
     base.execute("PRAGMA user_version = 1")
     base.commit()

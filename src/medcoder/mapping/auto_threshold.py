@@ -10,6 +10,7 @@ person must look at, for a reason of its own, is left out.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from medcoder.mapping.project import Project, queries, stored
@@ -33,23 +34,38 @@ def floor(precision: float) -> float:
 
 def auto_threshold(project: Project, precision: float) -> dict[str, Any]:
     """Threshold and expected precision, as the meta data of a project has them."""
+    with guarded(project.path):
+        groups = map(_checked, project.base.execute(_QUERY, [floor(precision)]))
+        return lowest_threshold(groups, precision)
+
+
+def _checked(group: tuple[Any, ...]) -> tuple[float, int, int, int]:
+    confidence, *weights = group
+    if not stored.is_share(confidence):
+        raise stored.Strange("confidence", "strings", confidence)
+    stored.wholes((*weights,), "terms rows count", "terms")
+    return (confidence, *weights)
+
+
+def lowest_threshold(
+    groups: Iterable[tuple[float, int, int, int]], precision: float
+) -> dict[str, Any]:
+    """The same of confidences, each once and the largest first, with their terms, rows and counts.
+
+    None is below the floor.
+    """
     sums, weights = [0.0] * 3, [0] * 3  # of terms, rows and counts
     threshold: float | None = None
     expected: tuple[float | None, ...] = (None,) * 3
-    with guarded(project.path):
-        for confidence, *some in project.base.execute(_QUERY, [floor(precision)]):
-            if not stored.is_share(confidence):
-                raise stored.Strange("confidence", "strings", confidence)
-            stored.wholes((*some,), "terms rows count", "terms")
-            sums = [total + confidence * weight for total, weight in zip(sums, some, strict=True)]
-            weights = [total + weight for total, weight in zip(weights, some, strict=True)]
-            means = [
-                total / weight if weight else 1.0
-                for total, weight in zip(sums, weights, strict=True)
-            ]
-            if min(means) < precision:  # means only fall from here on
-                break
-            threshold, expected = confidence, tuple(means)
+    for confidence, *some in groups:
+        sums = [total + confidence * weight for total, weight in zip(sums, some, strict=True)]
+        weights = [total + weight for total, weight in zip(weights, some, strict=True)]
+        means = [
+            total / weight if weight else 1.0 for total, weight in zip(sums, weights, strict=True)
+        ]
+        if min(means) < precision:  # means only fall from here on
+            break
+        threshold, expected = confidence, tuple(means)
     names = ("terms", "rows", "count")
     return {
         "precision": precision,

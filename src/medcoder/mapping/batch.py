@@ -83,6 +83,7 @@ def map_table(
     )  # fmt: skip
     table = open_table(source, reading)
     columns = Columns.of(table, settings)
+    table.check()
     mapper = as_mapper(normalizer)
     # Checks the names of the vocabularies and the targets before anything is made.
     list(_ask_nothing(mapper, settings))
@@ -109,8 +110,9 @@ def as_mapper(normalizer: Normalizer | Mapper | None) -> Mapper:
 
 def finish(project: Project, precision: float) -> None:
     """All strings are mapped: choose the threshold."""
-    made = auto_threshold(project, precision)
-    project.put(**made, complete=True, settled=project.meta["run"], updated=now())
+    with project.transaction():
+        made = auto_threshold(project, precision)
+        project.put(**made, complete=True, settled=project.meta["run"], updated=now())
 
 
 def _ask_nothing(mapper: Mapper, settings: Settings) -> Any:

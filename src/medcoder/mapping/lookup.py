@@ -22,6 +22,7 @@ from medcoder.mapping.project import Project, stored
 from medcoder.mapping.project.queries import TRUSTED
 from medcoder.mapping.project.records import UNSAID, Role
 from medcoder.mapping.project.schema import guarded
+from medcoder.mapping.recalibration import Recalibration
 from medcoder.types import Answer, Code, Match, Progress
 
 if TYPE_CHECKING:
@@ -170,6 +171,7 @@ def look_up(
     how = _How(top, str(meta["targets"]), bool(meta["split"]))
     # Of the last run that came to its end: decisions are compared with that.
     before = _Before(meta["settled"], meta.get("threshold_before"))
+    recalibration = Recalibration.standing(meta)  # while it is not complete, nobody changes it
     with guarded(project.path):
         total = _number(base, "SELECT count(*) FROM strings")
         waiting = _number(base, "SELECT count(*) FROM strings WHERE mapped < ?", run)
@@ -181,7 +183,7 @@ def look_up(
             for string, answer in _answers(list(some), mapper, how)
         ]
         with project.transaction():
-            _write(base, answered, run, before)
+            _write(base, answered, run, before, recalibration)
         done += len(strings)
         if progress is not None:
             progress("mapping", done, total)
@@ -292,7 +294,9 @@ def _write(
     answered: Sequence[tuple[_String, Kept]],
     run: int,
     before: _Before,
+    recalibration: Recalibration | None,
 ) -> None:
+    made = recalibration.applied if recalibration else float
     numbers = [(string.id,) for string, _ in answered]
     base.executemany(
         _KEEP_EARLIER, [(before.threshold, string.id, before.settled) for string, _ in answered]
@@ -300,24 +304,25 @@ def _write(
     base.executemany("DELETE FROM candidates WHERE string = ?", numbers)
     base.executemany(
         "INSERT INTO candidates (string, rank, concept, name, codes, term, cosine, score, "
-        "confidence, stage, attributes, twins, span) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "confidence, stage, attributes, twins, span, original) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
                 string.id, rank, match.concept, match.name, _json(match.codes), match.term,
-                match.cosine, match.score, match.confidence, match.stage, _json(match.attributes),
-                _json(match.twins), None if match.span is None else _json(match.span),
+                match.cosine, match.score, made(match.confidence), match.stage,
+                _json(match.attributes), _json(match.twins),
+                None if match.span is None else _json(match.span), match.confidence,
             )
             for string, answer in answered
             for rank, match in enumerate(answer.candidates, 1)
         ],
     )  # fmt: skip
     base.executemany(
-        "UPDATE strings SET mapped = ?, answered = ?, confidence = ?, review = ?, said = ?, "
-        "together = ? WHERE id = ?",
+        "UPDATE strings SET mapped = ?, answered = ?, confidence = ?, original = ?, review = ?, "
+        "said = ?, together = ? WHERE id = ?",
         [
             (
-                run, answer.answered, answer.confidence, answer.review,
+                run, answer.answered, made(answer.confidence), answer.confidence, answer.review,
                 _json(answer.said_entry()), answer.together, string.id,
             )
             for string, answer in answered

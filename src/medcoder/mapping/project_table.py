@@ -55,6 +55,9 @@ class ProjectTable:
     def size(self) -> int:
         return len(self._project)
 
+    def check(self) -> None:
+        """Its rows were counted when they came in."""
+
     def rows(self, skip: int = 0) -> Iterator[Row]:
         with self._project.snapshot() as base:
             query = "SELECT fields FROM rows WHERE number > ? ORDER BY number"
@@ -156,15 +159,14 @@ def write(
     path = _write_table(project, table, progress)
     meta = project.meta
     write_report(project, project.path.parent, meta.get("timing"))
-    project.put(written={"run": meta["run"], "event": event, "sha256": file_fingerprint(path)})
+    project.put(written=_present(meta, event) | {"sha256": file_fingerprint(path)})
     return path
 
 
 def is_old(project: Project) -> bool:
-    """Whether something was decided or mapped since the results were written."""
+    """Whether something was decided, mapped or recalibrated since the results were written."""
     meta = project.meta
-    written = meta.get("written") or {}
-    return (written.get("run"), written.get("event")) != (meta.get("run"), _newest_event(project))
+    return _state(meta.get("written") or {}) != _state(_present(meta, _newest_event(project)))
 
 
 def results_path(folder: Path, format: str) -> Path:
@@ -172,6 +174,17 @@ def results_path(folder: Path, format: str) -> Path:
     if format not in stored.INPUTS:  # it becomes part of a path
         raise unknown("format of an input", format, stored.INPUTS)
     return folder / f"{_NAME}.{'parquet' if format == 'frame' else format}"
+
+
+def _present(meta: Mapping[str, Any], event: int) -> dict[str, Any]:
+    """What results depend on, as it is now."""
+    recalibrations = meta.get("recalibrations") or []
+    made = {"recalibrated": recalibrations[-1]["when"]} if recalibrations else {}
+    return {"run": meta.get("run"), "event": event} | made
+
+
+def _state(written: Mapping[str, Any]) -> list[Any]:
+    return [written.get(name) for name in ("run", "event", "recalibrated")]
 
 
 def _newest_event(project: Project) -> int:
@@ -261,20 +274,22 @@ def _write_xlsx(project: Project, table: Any, added: Sequence[Column], path: Pat
     from medcoder.tables.xlsx import SheetWriter
 
     header = _names(table, added)
-    writer = SheetWriter(header, title=_NAME, guard=safe, instead="\ufffd")
     width = len(table.header)
     originals = table.cells()
     next(originals)
     done = 0
-    for (fields, cells), original in zip(_stream(project, added), originals, strict=True):
-        kept = [*original[:width], *[None] * (width - len(original))]
-        if len(original) > width and any(cell is not None for cell in original[width:]):
-            kept = list(fields)  # a broken row: its last field took what was too much
-        writer.row((*kept, *cells))
-        done += 1
-        if done % _BATCH == 0:
-            yield done
-    writer.save(path)
+    with contextlib.closing(
+        SheetWriter(header, title=_NAME, guard=safe, instead="\ufffd")
+    ) as writer:
+        for (fields, cells), original in zip(_stream(project, added), originals, strict=True):
+            kept = [*original[:width], *[None] * (width - len(original))]
+            if len(original) > width and any(cell is not None for cell in original[width:]):
+                kept = list(fields)  # a broken row: its last field took what was too much
+            writer.row((*kept, *cells))
+            done += 1
+            if done % _BATCH == 0:
+                yield done
+        writer.save(path)
     yield done
 
 

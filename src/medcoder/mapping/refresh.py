@@ -60,22 +60,8 @@ def refresh(
     automatic answer changed, the file that lists them, and the time it took.
     """
     mapper = as_mapper(normalizer)
-    meta = project.meta
-    if not meta.get("read"):
-        raise UsageError(
-            "the project is not read to its end yet",
-            where=project.path.parent,
-            remedy="Run the medcoder map command that made it again",
-        )
     described = mapper.describe()
-    begun = meta.get("refreshing")
-    if begun != described:
-        # Strings of a refresh with another index that was broken off are mapped again.
-        before = {"threshold_before": meta["threshold"]} if meta["complete"] else {}
-        project.put(
-            refreshing=described, run=meta["run"] + 1, complete=False, threshold=None, **before
-        )
-        meta = project.meta
+    meta = _begin(project, described)
     start = time.perf_counter()
     strings = look_up(project, mapper, top=meta["top"], run=meta["run"], progress=progress)
     with project.transaction():
@@ -87,6 +73,25 @@ def refresh(
     project.put(timing=timing)
     counts, file = changed(project)
     return flagged | {"changed": counts, "changed_file": str(file), "timing": timing}
+
+
+def _begin(project: Project, described: dict[str, Any]) -> dict[str, Any]:
+    """Say in a project that it is being mapped anew; gives its meta data."""
+    with project.transaction():  # nobody calibrates it from here on
+        meta = project.meta
+        if not meta.get("read"):
+            raise UsageError(
+                "the project is not read to its end yet",
+                where=project.path.parent,
+                remedy="Run the medcoder map command that made it again",
+            )
+        if meta.get("refreshing") != described:
+            # Strings of a refresh with another index that was broken off are mapped again.
+            before = {"threshold_before": meta["threshold"]} if meta["complete"] else {}
+            project.put(
+                refreshing=described, run=meta["run"] + 1, complete=False, threshold=None, **before
+            )
+    return project.meta
 
 
 def _flag(project: Project, mapper: Mapper) -> dict[str, Any]:

@@ -12,13 +12,19 @@ from medcoder.mapping.project import migrations
 from medcoder.mapping.project.migrations import format_of, present_format
 from medcoder.mapping.project.records import NOTHING_SAID
 
-FIXTURE = Path(__file__).parents[2] / "fixtures" / "v1" / "ward" / "project.sqlite"
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 
 @pytest.fixture
 def path(tmp_path):
     """A project as version 0.1 made it."""
-    return Path(shutil.copy(FIXTURE, tmp_path / "project.sqlite"))
+    return Path(shutil.copy(FIXTURES / "v1" / "ward" / "project.sqlite", tmp_path))
+
+
+@pytest.fixture
+def second(tmp_path):
+    """A project of format 2."""
+    return Path(shutil.copy(FIXTURES / "v2" / "project.sqlite", tmp_path))
 
 
 def add_reviewer(base):
@@ -41,22 +47,59 @@ def content(path):
         base.close()
 
 
-def test_a_project_of_version_1_is_brought_to_format_2(path):
+def test_a_project_of_version_1_is_brought_to_the_present_format(path):
     before = content(path)
-    assert (before[0], present_format()) == (1, 2)
+    assert (before[0], present_format()) == (1, 3)
     with Project.open(path) as project:
         assert len(list(project.mappings())) == len(project) > 0
         first = next(project.terms())
         assert (first.review, first.said, first.together) == ("", NOTHING_SAID, 1)
         assert (first.candidates[0].attributes, first.candidates[0].span) == ((), None)
     version, tables = content(path)
-    assert version == 2
-    for table, added in {"strings": ("", "{}", 1, "[]"), "candidates": ("[]", "[]", None)}.items():
-        assert tables[table] == [(*row, *added) for row in before[1][table]]
+    assert version == 3
+    for table, added, confidence in (
+        ("strings", ("", "{}", 1, "[]"), 6), ("candidates", ("[]", "[]", None), 8),
+    ):  # fmt: skip
+        assert tables[table] == [(*row, *added, row[confidence]) for row in before[1][table]]
     assert content(path.with_name("project.sqlite.v1")) == before
-    # As a new one has it: the same columns in the same order.
+    assert columns(path) == columns_of_a_new_one(path)
+
+
+def test_a_project_of_format_2_is_brought_to_format_3(second):
+    before = content(second)
+    assert before[0] == 2
+    with Project.open(second) as project:
+        assert project.counts()["approved"]["terms"] == 7
+        assert [event.who for event in project.history()][:4] == ["Ann"] * 4
+    version, tables = content(second)
+    assert version == 3
+    for table, confidence in (("strings", 6), ("candidates", 8)):
+        assert tables[table] == [(*row, row[confidence]) for row in before[1][table]]
+    assert [row[:-1] for row in tables["events"]] == before[1]["events"]
+    assert content(second.with_name("project.sqlite.v2")) == before
+    assert columns(second) == columns_of_a_new_one(second)
+
+
+def test_decisions_of_format_2_that_were_made_in_bulk_are_told_by_their_times(second):
+    base = sqlite3.connect(second)
+    # As an import has it: in the order of a file, with the times that it says.
+    for at, who in (("2026-03-02", "Cid"), ("2026-03-01", "Cid"), ("2026-03-09", "Dee")):
+        base.execute(
+            "INSERT INTO events (term, action, equivalence, who, at, note, version) "
+            "VALUES (14, 'decide', 'no match', ?, ?, '', 1)", [who, f"{at}T00:00:00.000Z"],
+        )  # fmt: skip
+    base.commit()
+    base.close()
+    with Project.open(second) as project:
+        told = project.base.execute("SELECT who, bulk FROM events WHERE action = 'decide'")
+        assert told.fetchall() == [
+            *[("Ann", 0)] * 4, *[("Bob", 1)] * 4, ("Ann", 0), *[("Cid", 1)] * 2, ("Dee", 0),
+        ]  # fmt: skip
+
+
+def columns_of_a_new_one(path):
     Project.create(path.parent / "new").close()
-    assert columns(path) == columns(path.parent / "new" / "project.sqlite")
+    return columns(path.parent / "new" / "project.sqlite")
 
 
 def columns(path):
@@ -64,7 +107,7 @@ def columns(path):
     try:
         return {
             table: sorted(base.execute(f"SELECT name, type FROM pragma_table_info('{table}')"))
-            for table in ("strings", "candidates")
+            for table in ("strings", "candidates", "events")
         }
     finally:
         base.close()
@@ -74,7 +117,7 @@ def test_the_present_format_is_opened_as_it_is(path):
     Project.open(path).close()
     path.with_name("project.sqlite.v1").unlink()
     before = content(path)
-    assert before[0] == present_format() == 2
+    assert before[0] == present_format() == 3
     with Project.open(path) as project:
         assert len(project) == len(before[1]["rows"]) > 0
     assert content(path) == before
@@ -91,10 +134,10 @@ def test_steps_are_taken_in_their_order_and_a_copy_is_kept(path, monkeypatch):
         with Project.open(path) as project:
             assert list(project.mappings()) == mappings
     version, tables = content(path)
-    assert version == 4
+    assert version == 5
     assert [row[:-1] for row in tables["terms"]] == before[1]["terms"]
     assert {row[-1] for row in tables["terms"]} == {"ann"}
-    assert content(path.with_name("project.sqlite.v2")) == before
+    assert content(path.with_name("project.sqlite.v3")) == before
 
 
 def test_only_the_steps_that_are_missing_are_taken(path, monkeypatch):
@@ -148,7 +191,7 @@ def test_what_is_in_the_journal_is_in_the_copy(path, monkeypatch):
         assert list(project.history()) == decided
     monkeypatch.setattr(migrations, "STEPS", STEPS)
     with Project.open(
-        path.with_name("project.sqlite.v2").rename(path.with_name("old.sqlite"))
+        path.with_name("project.sqlite.v3").rename(path.with_name("old.sqlite"))
     ) as old:
         assert list(old.history()) == decided
 
@@ -182,11 +225,11 @@ def test_a_new_project_has_the_present_format(tmp_path, monkeypatch):
     assert content(tmp_path / "new" / "project.sqlite")[0] == 2
 
 
-@pytest.mark.parametrize("version", [0, 3, 99])
+@pytest.mark.parametrize("version", [0, 4, 99])
 def test_a_format_that_is_not_read_is_refused(path, version):
     base = sqlite3.connect(path)
     base.execute(f"PRAGMA user_version = {version}")
     base.close()
-    with pytest.raises(ArtefactError, match=f"it has format {version}, formats 1 to 2 are read"):
+    with pytest.raises(ArtefactError, match=f"it has format {version}, formats 1 to 3 are read"):
         Project.open(path)
     assert content(path)[0] == version

@@ -110,6 +110,7 @@ def _put(
         note=record.note,
         when=record.when,
         expected_version=mapping.version,
+        bulk=True,
     )
     taken.decided += 1
     if flag:

@@ -207,6 +207,7 @@ class Project:
         note: str = "",
         when: str | None = None,
         expected_version: int | None = None,
+        bulk: bool = False,
     ) -> Decision:
         """Decide what a source term means; None: there is no match.
 
@@ -214,8 +215,10 @@ class Project:
         equivalence: what the target is to the source; "equivalent" by default
         expected_version: `TermMapping.version` as it was seen. If somebody decided since, the
             decision is refused with StaleDecision, which holds both.
+        bulk: it is made together with others, and nobody looked at this term alone. It says nothing
+            of how often the machine is right
         """
-        choice = decisions.choice(concept, name, codes, equivalence, who, note, when)
+        choice = decisions.choice(concept, name, codes, equivalence, who, note, when, bulk)
         with self.transaction():
             return decisions.decide(self.base, self._term(where), choice, expected_version)
 
@@ -272,6 +275,16 @@ class Project:
                 where=self.path,
                 values=result,
                 remedy="Take it from a backup",
+            )
+
+    def check_complete(self) -> None:
+        """An error if it is not mapped to its end."""
+        meta, remedy = self.meta, "Run the command that made it again to go on"
+        if meta.get("refreshing"):
+            remedy = f"Go on with: medcoder map refresh {self.path.parent}"
+        if not meta.get("complete"):
+            raise UsageError(
+                "the project is not mapped to its end", where=self.path.parent, remedy=remedy
             )
 
     def _term(self, where: int | str) -> int:

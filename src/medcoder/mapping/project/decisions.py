@@ -26,6 +26,7 @@ class Choice(NamedTuple):
     who: str
     note: str
     when: str
+    bulk: bool = False  # made together with others, without a look at the term alone
 
 
 class _State(NamedTuple):
@@ -53,6 +54,7 @@ def choice(
     who: str,
     note: str,
     when: str | None,
+    bulk: bool = False,
 ) -> Choice:
     """A decision that makes sense, or an error."""
     equivalence = equivalence or ("no match" if concept is None else "equivalent")
@@ -67,7 +69,8 @@ def choice(
         raise UsageError("who decides?", remedy="Give a name")
     if when is not None and not stored.is_time(when):
         raise UsageError("it is not a time", values=repr(when), remedy="Give an ISO time, in UTC")
-    return Choice(concept, name, tuple(codes), equivalence, who.strip(), note, when or now())
+    made = when or now()
+    return Choice(concept, name, tuple(codes), equivalence, who.strip(), note, made, bulk)
 
 
 def decide(base: sqlite3.Connection, term: int, made: Choice, expected: int | None) -> Decision:
@@ -191,11 +194,12 @@ def _add(
 ) -> int:
     added = base.execute(
         "INSERT INTO events (term, action, concept, name, codes, equivalence, who, at, note, "
-        "version, flag, before, flag_before) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "version, flag, before, flag_before, bulk) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             term, action, made.concept, made.name, json.dumps(made.codes, ensure_ascii=False),
             made.equivalence if action == "decide" else "", made.who, made.when, made.note,
-            state.version + 1, flag, state.decision, state.flag,
+            state.version + 1, flag, state.decision, state.flag, made.bulk,
         ],
     )  # fmt: skip
     assert added.lastrowid is not None

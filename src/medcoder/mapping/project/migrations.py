@@ -17,6 +17,7 @@ from medcoder.files import replacing
 
 Step = Callable[[sqlite3.Connection], None]
 FIRST = 1  # the format of medcoder 0.1
+_TOO_FAST = 0.1 / 86_400  # days between decisions that no person makes one by one
 
 
 def add_what_is_said(base: sqlite3.Connection) -> None:
@@ -33,14 +34,36 @@ def add_what_is_said(base: sqlite3.Connection) -> None:
         base.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
 
 
-STEPS: list[Step] = [add_what_is_said]  # the first goes from format 1 to 2, and so on
+def keep_original_confidences(base: sqlite3.Connection) -> None:
+    """Format 3: the machine's confidence beside the one that stands; what was decided in bulk.
+
+    Older formats do not say which decisions were made in bulk: those of one person that are less
+    than a tenth of a second apart, or that are not in the order of their times.
+    """
+    for table in ("strings", "candidates"):
+        base.execute(f"ALTER TABLE {table} ADD COLUMN original REAL NOT NULL DEFAULT 0")
+        base.execute(f"UPDATE {table} SET original = confidence")
+    base.execute("ALTER TABLE events ADD COLUMN bulk INTEGER NOT NULL DEFAULT 0")
+    base.execute(
+        """UPDATE events SET bulk = 1 WHERE id IN (
+            SELECT id FROM (
+                SELECT id, day - lag(day) OVER times AS since, lead(day) OVER times - day AS until
+                FROM (SELECT id, who, julianday(at) AS day FROM events WHERE action = 'decide')
+                WINDOW times AS (PARTITION BY who ORDER BY id))
+            WHERE since < ?1 OR until < ?1)""",
+        [_TOO_FAST],
+    )
+
+
+# The first goes from format 1 to 2, and so on.
+STEPS: list[Step] = [add_what_is_said, keep_original_confidences]
 
 
 def present_format() -> int:
     """The format that this medcoder writes.
 
     >>> present_format()
-    2
+    3
     """
     return FIRST + len(STEPS)
 

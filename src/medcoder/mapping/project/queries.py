@@ -13,6 +13,7 @@ from medcoder.mapping.project.records import (
     Decision,
     Equivalence,
     Event,
+    Said,
     SourceRow,
     TermMapping,
 )
@@ -116,9 +117,21 @@ def _mapping(row: Sequence[Any], candidates: dict[int, tuple[Match, ...]]) -> Te
     )  # fmt: skip
     return TermMapping(
         row=source, status=status, candidates=offered, decision=decision(row[15:], version),
-        flag=flag, version=version, review=review, said=stored.said(said, number),
-        together=together,
+        flag=flag, version=version, review=review,
+        said=_with_confidences(stored.said(said, number), offered), together=together,
     )  # fmt: skip
+
+
+def _with_confidences(said: Said, offered: Sequence[Match]) -> Said:
+    """What is said, with the confidence of each part as it stands: that of its best candidate."""
+    if not said.parts:
+        return said
+    best = {match.span: match.confidence for match in reversed(offered)}
+    return said._replace(
+        parts=tuple(
+            part._replace(confidence=best.get(part.span, part.confidence)) for part in said.parts
+        )
+    )
 
 
 def _candidates(base: sqlite3.Connection, strings: set[int]) -> dict[int, tuple[Match, ...]]:

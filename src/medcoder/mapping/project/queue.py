@@ -123,5 +123,6 @@ def accept(
                     who=who,
                     note=note,
                     expected_version=mapping.version,
+                    bulk=True,
                 )
     return {"terms": int(terms), "rows": int(rows), "threshold": threshold}

@@ -24,6 +24,8 @@
     timing                    {"seconds", "rows", "strings"} of the last run that did something
     written                   {"run", "event", "sha256"}: what the results have, and their file
     delimiter, marked         of text: what is between fields, whether it began with a mark
+    recalibrations            of the confidences, by `medcoder map calibrate`: the last stands, the
+                              others are for undoing it. Each has the keys in RECALIBRATION
 """
 
 from __future__ import annotations
@@ -50,6 +52,13 @@ CANDIDATE_KEYS = (
 
 # What a project of medcoder 0.1, which does not say, was mapped with.
 UNSAID: dict[str, Any] = {"split": False, "targets": "any"}
+
+# Of a recalibration: its two numbers, who made it and when, the decisions that it was fitted on and
+# how many of them found the machine right; then pairs of before and after.
+RECALIBRATION = (
+    "intercept", "slope", "who", "when", "decisions", "right", "log_loss", "calibration_error",
+    "threshold",
+)  # fmt: skip
 
 Role = Literal["type", "vocabulary", "language", "hint"]
 ROLES: tuple[Role, ...] = get_args(Role)

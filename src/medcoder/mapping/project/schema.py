@@ -79,6 +79,7 @@ CREATE TABLE strings (
     said TEXT NOT NULL DEFAULT '{}',  -- what the machine says beside its candidates
     together INTEGER NOT NULL DEFAULT 1,  -- candidates that are meant together, the first
     was TEXT NOT NULL DEFAULT '[]',  -- what the run before mapped it to automatically
+    original REAL NOT NULL DEFAULT 0,  -- the machine's confidence, before any recalibration
     UNIQUE (text, hint, scope)
 );
 CREATE INDEX waiting ON strings (mapped, scope, id);
@@ -96,6 +97,7 @@ CREATE TABLE candidates (
     attributes TEXT NOT NULL DEFAULT '[]',
     twins TEXT NOT NULL DEFAULT '[]',
     span TEXT,  -- of the part of the text that it is for
+    original REAL NOT NULL DEFAULT 0,  -- the machine's confidence, before any recalibration
     PRIMARY KEY (string, rank)
 ) WITHOUT ROWID;
 CREATE TABLE terms (
@@ -136,7 +138,8 @@ CREATE TABLE events (
     flag TEXT NOT NULL DEFAULT '',  -- after it
     stands INTEGER,  -- the decision after it
     before INTEGER,  -- the decision before it
-    flag_before TEXT NOT NULL DEFAULT ''
+    flag_before TEXT NOT NULL DEFAULT '',
+    bulk INTEGER NOT NULL DEFAULT 0  -- decided together with others, without a look at it alone
 );
 CREATE INDEX of_term ON events (term, id);
 """

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from medcoder.errors import ArtefactError
 from medcoder.kg.masks import TARGETS
-from medcoder.mapping.project.records import PARTS, ROLES, Part, Said
+from medcoder.mapping.project.records import PARTS, RECALIBRATION, ROLES, Part, Said
 from medcoder.types import Attribute, Code, Span
 
 LONGEST = 1 << 26  # bytes of a value
@@ -284,6 +284,31 @@ def _none_or(check: Check) -> Check:
 
 
 _TEXT = _is(str)
+_STEEP = 100.0  # that neither number of a recalibration is beyond
+
+
+def _recalibration(value: Any) -> bool:
+    """Whether it is one: two numbers, and what they were fitted on and gained."""
+    if not isinstance(value, dict) or not value.keys() >= {*RECALIBRATION}:
+        return False
+    numbers = value["intercept"], value["slope"]
+    before_and_after = [value[name] for name in ("log_loss", "calibration_error", "threshold")]
+    return (
+        all(is_number(number) and abs(number) <= _STEEP for number in numbers)
+        and value["slope"] > 0
+        and type(value["who"]) is str
+        and is_time(value["when"])
+        and _count(value["decisions"])
+        and _count(value["right"])
+        and all(
+            isinstance(pair, list)
+            and len(pair) == 2
+            and all(end is None or (is_number(end) and end >= 0) for end in pair)
+            for pair in before_and_after
+        )
+    )
+
+
 _META: dict[str, Check] = {
     **dict.fromkeys(
         ("file", "sha256", "column", "code", "count", "language", "medcoder", "delimiter"), _TEXT
@@ -305,6 +330,7 @@ _META: dict[str, Check] = {
     "unknown_context": _none_or(_named(_named(_count))),
     "timing": _none_or(_named(lambda value: is_number(value) and value >= 0)),
     "written": _none_or(_named(lambda value: _TEXT(value) or _count(value))),
+    "recalibrations": lambda value: isinstance(value, list) and all(map(_recalibration, value)),
 }
 
 
