@@ -3,13 +3,16 @@
 import json
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import medcoder
-from medcoder.errors import ArtefactError, InputError, UsageError
+from attack import bomb_files
+from medcoder.errors import ArtefactError, InputError, TooLarge, UsageError
 from medcoder.mapping import Project, batch, lookup, map_table
+from medcoder.tables.limits import Limits
 from support.maps import TEXTS, FakeMapper, Stops, mapped, read_rows, write_rows
 
 
@@ -50,6 +53,49 @@ def test_bad_rows_are_kept_unmapped(tmp_path):
     ]  # fmt: skip
     with made.project() as project:
         assert project.meta["bad_rows"] == 2
+
+
+def long_texts(path):
+    """A text of 1,000 characters in 12,000 rows."""
+    pq.write_table(pa.table({"text": ["x" * 1000] * 12_000}), path, compression="zstd")
+
+
+def long_shared_text(path):
+    strings = (
+        f'<sst xmlns="{bomb_files.SHEET}"><si><t>text</t></si><si><t>{"x" * 1000}</t></si></sst>'
+    )
+    rows = [
+        f'<row r="{row}"><c r="A{row}" t="s"><v>{int(row > 1)}</v></c></row>'
+        for row in range(1, 12_001)
+    ]
+    bomb_files.workbook(path, "".join(rows), sharedStrings_xml=strings)
+
+
+def rows_far_apart(path):
+    """A workbook of a thousand columns and two rows, the second far below."""
+    names = ["text", *map(str, range(999))]
+    cells = "".join(f'<c t="inlineStr"><is><t>{name}</t></is></c>' for name in names)
+    bomb_files.workbook(path, f'<row r="1">{cells}</row>' + bomb_files.inline("a", 12_000))
+
+
+def short_rows(path):
+    """Text with a thousand columns, of which its rows have the first alone."""
+    path.write_text(",".join(["text", *map(str, range(999))]) + "\n" + "a\n" * 12_000)
+
+
+@pytest.mark.parametrize(("name", "make"), [
+    ("t.parquet", long_texts), ("t.xlsx", long_shared_text), ("far.xlsx", rows_far_apart),
+    ("t.csv", short_rows),
+])  # fmt: skip
+def test_what_unpacks_to_too_much_is_refused_before_a_row_is_kept(
+    tmp_path, monkeypatch, name, make
+):
+    monkeypatch.setattr(batch, "_BATCH", 100)
+    make(tmp_path / name)
+    assert (tmp_path / name).stat().st_size < 100_000
+    with pytest.raises(TooLarge, match=f"{name}, row .*: it unpacks to more than is allowed"):
+        mapped(tmp_path / name, tmp_path / "out", keep_bad_rows=True, limits=Limits(unpacked=10**7))
+    assert not (tmp_path / "out").exists()
 
 
 def test_counts(tmp_path):

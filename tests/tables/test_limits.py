@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from attack import bombs
+from attack import bomb_files
 from medcoder.errors import InputError, MissingExtra, TooLarge, UsageError
 from medcoder.tables import Reading, grouped, open_table
 from medcoder.tables.frames import open_frames
@@ -40,7 +40,7 @@ def read(path, **limits):
 def test_bombs_are_refused_in_little_memory(tmp_path):
     made = ("long_cells.parquet", "row_three_billion.xlsx", "column_far_away.xlsx")
     for name in made:
-        bombs.TABLES[name](tmp_path / name)
+        bomb_files.TABLES[name](tmp_path / name)
     done = subprocess.run(
         [sys.executable, "-c", READ.format(ADDRESSES), *[tmp_path / name for name in made]],
         capture_output=True, text=True, check=False, env={"POLARS_MAX_THREADS": "2"},
@@ -119,7 +119,7 @@ def test_parquet_of_text_that_is_none_is_an_error(tmp_path):
 @pytest.mark.parametrize("name", ["laughs.xlsx", "bad_deflate.xlsx"])
 def test_damaged_workbooks_are_errors(tmp_path, name):
     path = tmp_path / name
-    bombs.TABLES[name](path)
+    bomb_files.TABLES[name](path)
     with pytest.raises(InputError, match=f"{name}.*cannot be read as a workbook.*Save it again"):
         read(path)
 
@@ -127,9 +127,9 @@ def test_damaged_workbooks_are_errors(tmp_path, name):
 def test_entities_of_a_workbook_are_refused_or_it_is_not_read(tmp_path, monkeypatch):
     """The parser of Python alone lets a text of an entity stand a hundred times."""
     path = tmp_path / "t.xlsx"
-    strings = f'<!DOCTYPE sst [<!ENTITY a "{"x" * 1000}">]><sst xmlns="{bombs._SHEET}">'
+    strings = f'<!DOCTYPE sst [<!ENTITY a "{"x" * 1000}">]><sst xmlns="{bomb_files.SHEET}">'
     strings += "<si><t>&a;</t></si>" * 50 + "</sst>"
-    bombs.workbook(path, bombs._HEADER, sharedStrings_xml=strings)
+    bomb_files.workbook(path, bomb_files.HEADER, sharedStrings_xml=strings)
     with pytest.raises(InputError, match="cannot be read as a workbook"):
         read(path)
     monkeypatch.delitem(sys.modules, "medcoder.tables.xlsx")
@@ -140,18 +140,20 @@ def test_entities_of_a_workbook_are_refused_or_it_is_not_read(tmp_path, monkeypa
 
 def test_parts_of_a_workbook_are_limited(tmp_path, monkeypatch):
     path = tmp_path / "t.xlsx"
-    bombs.workbook(path, bombs._HEADER + bombs.inline("x" * 5000) + bombs.inline("y", 3))
+    bomb_files.workbook(
+        path, bomb_files.HEADER + bomb_files.inline("x" * 5000) + bomb_files.inline("y", 3)
+    )
     assert [row[0][:1] for row in read(path)] == ["x", "y"]
     with pytest.raises(TooLarge, match="unpacks to more"):
         read(path, unpacked=5000)
     monkeypatch.setattr("medcoder.tables.xlsx._PART", 3000)
     with pytest.raises(TooLarge, match="a row is too long"):
         read(path, row=3000)
-    strings = f'<sst xmlns="{bombs._SHEET}">{"<si><t>a</t></si>" * 1000}</sst>'
-    bombs.workbook(path, bombs._HEADER, sharedStrings_xml=strings)
+    strings = f'<sst xmlns="{bomb_files.SHEET}">{"<si><t>a</t></si>" * 1000}</sst>'
+    bomb_files.workbook(path, bomb_files.HEADER, sharedStrings_xml=strings)
     with pytest.raises(TooLarge, match="read as a whole"):
         read(path, held=10_000)
-    bombs.workbook(path, bombs._HEADER + '<row r="1"/>' * 3000)
+    bomb_files.workbook(path, bomb_files.HEADER + '<row r="1"/>' * 3000)
     monkeypatch.undo()
     monkeypatch.setattr("medcoder.tables.xlsx.ROWS", 2000)
     with pytest.raises(TooLarge, match="a sheet has 2,000 rows at most"):
@@ -161,7 +163,7 @@ def test_parts_of_a_workbook_are_limited(tmp_path, monkeypatch):
 def test_a_workbook_with_a_huge_list_of_parts_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr("medcoder.tables.xlsx._NAMES", 3000)
     path = tmp_path / "t.xlsx"
-    bombs.workbook(path, bombs._HEADER + bombs.inline("a"))
+    bomb_files.workbook(path, bomb_files.HEADER + bomb_files.inline("a"))
     assert read(path) == [("a",)]
     with zipfile.ZipFile(path, "a") as archive:
         for number in range(100):
@@ -172,8 +174,10 @@ def test_a_workbook_with_a_huge_list_of_parts_is_an_error(tmp_path, monkeypatch)
 
 def test_rows_between_others_are_empty_and_counted_once(tmp_path):
     path = tmp_path / "t.xlsx"
-    rows = bombs._HEADER + bombs.inline("a", 3) + bombs.inline("b", 3) + '<row r="9"/>'
-    bombs.workbook(path, rows)
+    rows = (
+        bomb_files.HEADER + bomb_files.inline("a", 3) + bomb_files.inline("b", 3) + '<row r="9"/>'
+    )
+    bomb_files.workbook(path, rows)
     assert read(path) == [("",), ("a",)]
 
 
@@ -182,7 +186,7 @@ def test_formulas_without_a_value_are_counted_and_said(tmp_path, caplog):
     formula = (
         '<row r="2"><c r="A2"><f>1+1</f></c></row><row r="3"><c r="A3"><f>1</f><v>7</v></c></row>'
     )
-    bombs.workbook(path, bombs._HEADER + formula)
+    bomb_files.workbook(path, bomb_files.HEADER + formula)
     with caplog.at_level(logging.WARNING):
         table = open_table(path)
         assert [row.fields for row in table.rows()] == [("",), ("7",)]

@@ -1,8 +1,13 @@
 """What is written is read back as it was, by our readers and by those of others."""
 
+import contextlib
+import gc
 import io
 import re
+import resource
+import tempfile
 import unicodedata
+from pathlib import Path
 
 import openpyxl
 import pandas as pd
@@ -200,3 +205,26 @@ def test_a_quote_hides_no_formula_in_a_later_line():
 @pytest.mark.parametrize("cell", ["", "-1", "+4.5", "-1e5", "a=b", "x@y", "'=1", "a\n-1\nb"])
 def test_other_cells_are_not(cell):
     assert safe(cell) == cell
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no disk that is always full")
+@pytest.mark.parametrize("full", ["the disk", "the temporary files"])
+def test_a_workbook_on_a_full_disk_is_one_error(tmp_path, monkeypatch, capfd, full):
+    """Nothing is tried again when it is forgotten, and no temporary file stays."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    was = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        with contextlib.closing(SheetWriter(["a"], title="t", guard=str)) as writer:
+            for number in range(3000):
+                writer.row([f"row {number}"])
+            assert len(list(tmp_path.iterdir())) == 1
+            if full == "the temporary files":
+                resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, was[1]))
+            with pytest.raises(OSError, match=r"No space left|too large") as caught:
+                writer.save(Path("/dev/full"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, was)
+    del caught, writer
+    gc.collect()
+    assert list(tmp_path.iterdir()) == []
+    assert capfd.readouterr() == ("", "")

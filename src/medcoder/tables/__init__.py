@@ -81,6 +81,10 @@ class Table(Protocol):
         """Number of rows, or a guess from what was read so far: for progress."""
         ...
 
+    def check(self) -> None:
+        """An error if it unpacks to more than is allowed, told before anything of it is kept."""
+        ...
+
     def rows(self, skip: int = 0) -> Iterator[Row]:
         """Rows after the first `skip`, in order."""
         ...

@@ -24,6 +24,7 @@ from medcoder.errors import TooLarge, UsageError
 
 ENVIRONMENT = "MEDCODER_LIMITS"
 FREE = 1 << 30  # bytes that any file may unpack to, however small it is
+ROW = 16  # bytes that a row counts for, beside one for each cell: where it is kept, it takes more
 _BUFFER = 1 << 17  # bytes that are unpacked at a time
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 _LIMIT = re.compile(r"\s*([a-z]+)\s*=\s*([0-9]{1,15})([KMGT]?)B?\s*")

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from medcoder.tables.limits import Limits, Meter, too_large
+from medcoder.tables.limits import ROW, Limits, Meter, too_large
 
 # Values that need no more room than their pages: of these each is the one before it, changed.
 _DELTA_BYTES = 7
 _DICTIONARY = 2  # type of a page
 _PLAIN = "UNCOMPRESSED"
-ROW = 16  # bytes that a row counts for, beside one for each cell: where it is kept, it takes more
 _DEEPEST = 8  # structures within structures of a header
 _VALUES_A_BYTE = 8  # where each takes one bit; more only where one stands for many
 

@@ -14,8 +14,8 @@ from pyarrow import parquet
 
 from medcoder.errors import InputError, UsageError
 from medcoder.tables import Reading, Row, file_fingerprint
-from medcoder.tables.limits import Limits, Meter, usual
-from medcoder.tables.pages import ROW, check_pages
+from medcoder.tables.limits import ROW, Limits, Meter, usual
+from medcoder.tables.pages import check_pages
 from medcoder.tables.text import missing_columns
 
 _BATCH = 8192  # rows at a time
@@ -42,6 +42,14 @@ class Parquet:
 
     def size(self) -> int:
         return int(self._size)
+
+    def check(self) -> None:
+        done = 0
+        try:
+            for batch in packed_batches(self._path, None, limits=self._limits):
+                done += batch.num_rows
+        except FAULTS as error:
+            raise damaged(self._path, error, done + 1) from error
 
     def rows(self, skip: int = 0) -> Iterator[Row]:
         done = 0
@@ -200,6 +208,9 @@ class Frame:
 
     def size(self) -> int:
         return int(self.table.num_rows)
+
+    def check(self) -> None:
+        """What is in memory already is no larger than it looks."""
 
     def rows(self, skip: int = 0) -> Iterator[Row]:
         return _rows(self.batches(), skip)

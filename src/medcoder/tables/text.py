@@ -13,6 +13,7 @@ import gzip
 import io
 import stat
 import zlib
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import IO
 
 from medcoder.errors import InputError, UsageError
 from medcoder.tables import Reading, Row, file_fingerprint, fitted
-from medcoder.tables.limits import Limits, bytes_taken, open_bytes, usual
+from medcoder.tables.limits import Limits, Meter, bytes_taken, open_bytes, usual
 
 FAULTS = (EOFError, OSError, zlib.error)  # what reading a file may raise, see `fault`
 SAVE_AS_UTF8 = "Save it as UTF-8"
@@ -300,7 +301,7 @@ class Delimited:
                 message=f"--delimiter is {delimiter!r}: it must be one character, or tab",
             )
         self.name, self.format, self.delimiter = path.name, format, delimiter
-        self._path, self._keep = path, reading.keep_bad_rows
+        self._path, self._keep, self._limits = path, reading.keep_bad_rows, reading.limits
         self.marked, encoding = _encoding(path, reading.encoding)
         self._records = Records(
             path, delimiter=delimiter, encoding=encoding, remedies=_REMEDIES, limits=reading.limits
@@ -318,8 +319,14 @@ class Delimited:
         done = self._records.done
         return int(self._given * self._path.stat().st_size / done) if done else 0
 
+    def check(self) -> None:
+        # Only rows that are filled up to the width of the header take more than the file.
+        size = self._path.stat().st_size
+        if self._keep and size // len("a\n") * len(self.header) > self._limits.most(size):
+            deque(self.rows(), maxlen=0)
+
     def rows(self, skip: int = 0) -> Iterator[Row]:
-        width, given = len(self.header), 0
+        width, given, meter = len(self.header), 0, Meter(self._path, self._limits)
         self._given = self._records.done = 0
         records = iter(self._records)
         next(records)
@@ -328,8 +335,8 @@ class Delimited:
                 if width > 1:
                     continue
                 fields = [""]
-            given += 1
-            self._given = given
+            self._given = given = given + 1
+            meter.add(max(width - len(fields), 0), number)
             if given > skip:
                 yield fitted(
                     fields, width, path=self._path, row=number, keep=self._keep,

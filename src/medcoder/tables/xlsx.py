@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import io
 import logging
@@ -10,6 +11,7 @@ import re
 import warnings
 import zipfile
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -19,16 +21,18 @@ import openpyxl
 from openpyxl.reader.excel import ExcelReader
 from openpyxl.utils import get_column_letter
 from openpyxl.worksheet._reader import FORMULA_TAG, WorkSheetParser
+from openpyxl.writer.excel import ExcelWriter
 
 from medcoder.errors import InputError, TooLarge
 from medcoder.tables import Reading, Row, file_fingerprint, fitted
-from medcoder.tables.limits import Limits, Meter
+from medcoder.tables.limits import ROW, Limits, Meter
 
 ROWS = 1_048_576  # of a sheet, at most
 LONGEST = 32_767  # characters of a cell, at most
 _ILLEGAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # in XML
 WIDTH = 16_384  # columns of a sheet, at most
 _PART = 16 << 20  # bytes of XML of a row, or of a part that is read as a whole, such as the styles
+_SHARED = len('<c t="s"><v>0</v></c>')  # characters of a cell that a long text may stand for
 _NAMES = 16 << 20  # bytes of the list of what is in the file
 # What a damaged file may raise: of the archive, of XML, and of openpyxl, which checks little.
 _BROKEN = (
@@ -49,18 +53,23 @@ class Sheet:
         self.name = path.name
         self._path, self._keep, self._sheet = path, reading.keep_bad_rows, reading.sheet
         self._limits = reading.limits
-        self._warned = False
+        self._warned, self._reach = False, 0
         first = next(self.cells(), None)
         header = _trimmed(first or ())
         if not header:
             raise InputError("its first row is empty", file=path, row=1, remedy="Give it a header")
         self.header = tuple(as_text(cell) for cell in header)
+        self._reach += ROWS * (ROW + len(self.header))  # rows may be far apart
 
     def fingerprint(self) -> str:
         return file_fingerprint(self._path)
 
     def size(self) -> int:
         return 0
+
+    def check(self) -> None:
+        if self._reach > self._limits.most(self._path.stat().st_size):
+            deque(self.cells(), maxlen=0)
 
     def rows(self, skip: int = 0) -> Iterator[Row]:
         width, given = len(self.header), 0
@@ -78,7 +87,7 @@ class Sheet:
 
     def cells(self) -> Iterator[tuple[Any, ...]]:
         """Values of each row with the header, without the empty ones after the last."""
-        meter, number = Meter(self._path, self._limits), 0
+        meter, number, width = Meter(self._path, self._limits), 0, 0
         try:
             with (
                 _Handle(self._path) as handle,
@@ -94,10 +103,12 @@ class Sheet:
                         values = _values(cells, self._path, row)
                         if not values or row <= number:  # one that comes twice is left out
                             continue
-                        for _ in range(number + 1, row):
+                        for between in range(number + 1, row):
+                            meter.add(ROW + width, between)
                             yield ()
+                        width = width or len(values)
                         number = row
-                        meter.add(_characters(values) + len(values), row)
+                        meter.add(ROW + _characters(values) + max(width, len(values)), row)
                         yield values
                 self._tell(parser)
         except _BROKEN as error:
@@ -121,7 +132,12 @@ class Sheet:
                 "there is no such sheet", file=self._path, values=repr(self._sheet),
                 remedy=f"There are: {', '.join(names) or 'none'}",
             )  # fmt: skip
-        return book[self._sheet or names[0]]
+        sheet = book[self._sheet or names[0]]
+        if not self._reach:
+            size = archive.getinfo(sheet._worksheet_path).file_size
+            longest = max(map(len, sheet._shared_strings), default=0)
+            self._reach = size + size // _SHARED * longest
+        return sheet
 
     def _tell(self, parser: _Parser) -> None:
         """Say once that some cells are empty only because nobody has worked them out."""
@@ -297,14 +313,22 @@ class SheetWriter:
         self._used += 1
 
     def save(self, path: Path) -> None:
-        self._book.save(path)
+        # As the book would do it, but an archive that could not be written is let go of: when it is
+        # forgotten otherwise, it tries again and shows a traceback.
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            ExcelWriter(self._book, archive).save()
 
     def close(self) -> None:
         """Let go of the temporary files of sheets that were not saved."""
         for sheet in self._book.worksheets:
+            writer = sheet._writer
+            if writer is None:
+                continue
             if not sheet.closed:
-                sheet.close()
-                sheet._writer.cleanup()
+                with contextlib.suppress(OSError, StopIteration):  # a full disk was told before
+                    sheet.close()
+            if Path(writer.out).exists():
+                writer.cleanup()
 
     def _start(self) -> None:
         self.sheets += 1
