@@ -294,7 +294,7 @@ def _recalibration(value: Any) -> bool:
     numbers = value["intercept"], value["slope"]
     before_and_after = [value[name] for name in ("log_loss", "calibration_error", "threshold")]
     return (
-        all(is_number(number) and abs(number) <= _STEEP for number in numbers)
+        all(type(number) in (int, float) and abs(number) <= _STEEP for number in numbers)
         and value["slope"] > 0
         and type(value["who"]) is str
         and is_time(value["when"])
