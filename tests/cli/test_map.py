@@ -250,7 +250,10 @@ def test_old_results_are_told_and_written_again(made):
     assert f"Write them again with: medcoder map report {made}" in told.stderr
     assert ",approved," not in (made / "mapped.csv").read_text()
     said = as_json("map", "report", made)
-    assert said == {"results": str(made / "mapped.csv"), "report": str(made / "report.html")}
+    assert (said["results"], said["report"]) == (
+        str(made / "mapped.csv"), str(made / "report.html")
+    )  # fmt: skip
+    assert (said["promise"]["looked_at"], said["promise"]["broken"]) == (0, False)
     row = (made / "mapped.csv").read_text().splitlines()[3]
     assert row.startswith("3,zzz qqq,2,,,,,,approved,")
     assert json.loads((made / "report.json").read_text())["decisions"]["by"] == {"ann": 1}
@@ -280,8 +283,8 @@ def test_mistakes(ward, index, tmp_path):
 def test_every_command_has_help():
     group = typer.main.get_command(app).commands["map"]
     assert sorted(group.commands) == [
-        "decide", "export", "history", "import", "learn", "refresh", "report", "show", "status",
-        "table", "undo",
+        "calibrate", "decide", "export", "history", "import", "learn", "refresh", "report", "show",
+        "status", "table", "undo",
     ]  # fmt: skip
     for name in group.commands:
         assert medcoder("map", name, "--help").exit_code == 0

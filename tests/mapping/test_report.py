@@ -7,6 +7,8 @@ from html.parser import HTMLParser
 import pytest
 
 from medcoder.mapping.report import _MEANINGS, LISTED, render, summarise, write_report
+from support.judged import decide as decide_all
+from support.judged import undecided
 from support.mapped import ROWS, decide, make
 
 TIMING = {"seconds": 2.0, "rows": 10, "strings": 8}
@@ -96,6 +98,32 @@ def test_histogram_decisions_and_time(figures):
         "equivalence": {"equivalent": 2, "no match": 2, "related": 1, "broader": 1, "narrower": 1},
     }
     assert figures["timing"] == {**TIMING, "rows_per_second": 5.0}
+
+
+def test_how_the_promise_was_kept(project, figures):
+    """Of heart attack and fever, people looked at the first."""
+    kept = figures["promise"]
+    assert (kept["promised"], kept["looked_at"], kept["right"]) == (0.98, 1, 1)
+    assert (kept["broken"], kept["warning"], figures["recalibration"]) == (False, "", None)
+    page = render(figures)
+    assert "98.0% of automatic mappings are right" in page
+    assert "1 of 1 that people looked at one by one are right: 100%" in page
+    assert "Warning:" not in page
+
+
+def test_a_promise_that_is_broken_is_told_at_the_top(tmp_path):
+    with undecided(tmp_path / "out", [0.99] * 40) as made:
+        assert "nobody has looked at one of them yet" in render(summarise(made))
+        decide_all(made, [True] * 20 + [False] * 10)
+        figures = summarise(made)
+    kept = figures["promise"]
+    assert (kept["looked_at"], kept["right"], kept["broken"]) == (30, 20, True)
+    assert kept["high"] < 0.98
+    page = render(figures)
+    assert f'role="note"><b>Warning:</b> {kept["warning"]}.</p>' in page
+    assert page.index("Warning:") < page.index("<h2>")
+    assert "20 of 30 that people looked at one by one are right: 66.7%" in page
+    assert Page(page).open == []
 
 
 class Page(HTMLParser):

@@ -116,7 +116,7 @@ def decide(
         term = _where(where)
         name, codes = _name_of(project.mapping(term), concept, index)
         made = project.decide(
-            term, concept, who=_who(who), name=name, codes=codes, note=note,
+            term, concept, who=person(who), name=name, codes=codes, note=note,
             equivalence=cast(Any, equivalence), expected_version=version,
         )  # fmt: skip
     if as_json:
@@ -138,7 +138,7 @@ def undo(
     """Go back to before the last decision on a term; without one, before your last decision."""
     with opened_project(folder) as project:
         term = None if where is None else _where(where)
-        event = project.undo(term, who=_who(who), note=note, expected_version=version)
+        event = project.undo(term, who=person(who), note=note, expected_version=version)
     if as_json:
         print_json(asdict(event))
     else:
@@ -170,7 +170,8 @@ def _where(text: str) -> int | str:
     return int(text) if text.isascii() and text.isdigit() else text
 
 
-def _who(name: str | None) -> str:
+def person(name: str | None) -> str:
+    """The name that was given, or that of the user of this machine."""
     try:
         return name or getpass.getuser()
     except (OSError, KeyError) as error:  # no such user in this container

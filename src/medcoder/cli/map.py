@@ -8,7 +8,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from medcoder.cli import decisions, projects
+from medcoder.cli import calibrate, decisions, projects
 from medcoder.cli.command import INTERRUPTED, command, progress_bar
 from medcoder.cli.console import errors, line, print_json
 from medcoder.cli.open import open_index
@@ -187,4 +187,5 @@ def _tell_interrupted(error: KeyboardInterrupt) -> NoReturn:
 
 
 projects.add_to(app)
+calibrate.add_to(app)
 decisions.add_to(app)

@@ -15,11 +15,11 @@ from medcoder.cli.command import command, progress_bar
 from medcoder.cli.console import add_row, errors, line, new_table, out, print_json
 from medcoder.cli.open import open_graph
 from medcoder.cli.options import AsJson, Graph, Index, user_path
-from medcoder.errors import UsageError
 
 if TYPE_CHECKING:
     from medcoder.mapping import Project
     from medcoder.mapping.formats import Direction, Option
+    from medcoder.mapping.promise import Promise
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the project.")]
 
@@ -58,21 +58,19 @@ def status(
 def report(folder: Folder, as_json: AsJson = False) -> None:
     """Write the table of results and the report again, with what was decided since."""
     from medcoder.mapping import write_results
+    from medcoder.mapping.promise import promise
 
     with opened_project(folder) as project:
-        if not project.meta.get("complete"):
-            raise UsageError(
-                "the project is not mapped to its end",
-                where=project.path.parent,
-                remedy="Run the command that made it again to go on",
-            )
+        project.check_complete()
         with progress_bar() as progress:
             file = write_results(project, progress=progress)
+        kept = promise(project)
     page = file.with_name("report.html")
     if as_json:
-        print_json({"results": str(file), "report": str(page)})
-    else:
-        line(f"results in {file}, report in {page}")
+        print_json({"results": str(file), "report": str(page), "promise": kept.as_dict()})
+        return
+    line(f"results in {file}, report in {page}")
+    _show_promise_kept(kept)
 
 
 class _FormatCommand(TyperCommand):
@@ -222,7 +220,9 @@ def learn(folder: Folder, index: Index = None, as_json: AsJson = False) -> None:
 def show_status(project: Project, *, as_json: bool, results: Path | None = None) -> None:
     """Counts by status, and what may be expected of automatic mappings."""
     from medcoder.mapping.project_table import is_old
+    from medcoder.mapping.promise import promise
 
+    kept = promise(project)
     meta, counts = project.meta, project.counts()
     old = bool(meta.get("complete")) and is_old(project)
     if as_json:
@@ -234,6 +234,7 @@ def show_status(project: Project, *, as_json: bool, results: Path | None = None)
                 "counts": counts,
                 "meta": meta,
                 "agreement": project.agreement(),
+                "promise": kept.as_dict(),
                 "results_are_old": old,
             }
         )
@@ -245,12 +246,7 @@ def show_status(project: Project, *, as_json: bool, results: Path | None = None)
         column.justify = "right"
     out().print(table)
     _show_promise(meta)
-    looked = project.agreement()
-    if looked["decided"]:
-        line(
-            f"people decided on {looked['decided']:,} of those, and like the machine on "
-            f"{looked['alike']:,}"
-        )
+    _show_promise_kept(kept)
     for column, values in meta["unknown_context"].items():
         first = ", ".join(map(repr, list(values)[:5]))
         line(
@@ -271,6 +267,13 @@ def show_status(project: Project, *, as_json: bool, results: Path | None = None)
         line(f"results in {results}, project in {project.path}")
 
 
+def _show_promise_kept(kept: Promise) -> None:
+    if kept.words:
+        line(kept.words)
+    if kept.broken:
+        line(("warning:", "yellow"), f" {kept.warning}", console=errors())
+
+
 def _show_promise(meta: dict[str, Any]) -> None:
     if not meta["complete"]:
         return
@@ -283,3 +286,9 @@ def _show_promise(meta: dict[str, Any]) -> None:
         f"automatic from a confidence of {meta['threshold']:.3f} on: precision of {expected} to "
         f"expect, {promised} promised"
     )
+    if meta.get("recalibrations"):
+        made = meta["recalibrations"][-1]
+        line(
+            f"confidences were fitted anew on {made['decisions']:,} decisions by {made['who']} on "
+            f"{made['when'][:10]}"
+        )

@@ -12,6 +12,7 @@ from typing import Any
 from medcoder.files import replacing
 from medcoder.mapping.project import Project
 from medcoder.mapping.project.records import TermMapping
+from medcoder.mapping.promise import percent, promise
 
 BINS = 20  # of the histogram of confidences
 LISTED = 25  # terms and targets
@@ -37,7 +38,7 @@ def write_report(project: Project, folder: Path, timing: Mapping[str, float] | N
 def summarise(project: Project, timing: Mapping[str, float] | None = None) -> dict[str, Any]:
     """The figures of the report."""
     meta = project.meta
-    threshold = meta.get("threshold")
+    threshold, recalibrations = meta.get("threshold"), meta.get("recalibrations")
     tally = _Tally(threshold)
     for mapping in project.terms():
         tally.add(mapping)
@@ -62,6 +63,8 @@ def summarise(project: Project, timing: Mapping[str, float] | None = None) -> di
             "above": tally.above.figures(),
             "below": tally.below.figures(),
         },
+        "promise": promise(project).as_dict(),
+        "recalibration": recalibrations[-1] if recalibrations else None,
         "decisions": {
             "by": dict(tally.people.most_common()),
             "equivalence": dict(tally.equivalences.most_common()),
@@ -219,7 +222,11 @@ def render(figures: Mapping[str, Any]) -> str:
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined,
         keep_trailing_newline=True,
     )  # fmt: skip
-    environment.filters |= {"grouped": "{:,}".format, "percent": _percent}
+    environment.filters |= {
+        "grouped": "{:,}".format,
+        "percent": percent,
+        "confidence": lambda value: "none" if value is None else f"{value:.3f}",
+    }
     about = figures["about"]
     column = f"column {about['column']}, " if "column" in about else ""
     return environment.get_template("report.html.j2").render(
@@ -241,8 +248,8 @@ def _headline(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
         (f"{totals['rows']:,}", "rows"),
         (f"{totals['terms']:,}", "distinct source terms"),
         (f"{totals['count']:,}", "occurrences"),
-        (_percent(_share(mapped, totals["count"])), "of these mapped"),
-        (_percent(expected), "of automatic ones expected right"),
+        (percent(_share(mapped, totals["count"])), "of these mapped"),
+        (percent(expected), "of automatic ones expected right"),
     ]
     if speed := figures["timing"].get("rows_per_second"):
         entries.append((f"{speed:,.0f}", "rows a second"))
@@ -291,20 +298,3 @@ def _made(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
     if "strings" in timing:
         entries.append(("strings looked up", f"{timing['strings']:,}"))
     return entries
-
-
-def _percent(share: float | None) -> str:
-    """A share, never rounded up to all or down to nothing.
-
-    >>> _percent(0.9996), _percent(1.0), _percent(0.0001), _percent(None)
-    ('> 99.9%', '100%', '< 0.1%', '–')
-    """
-    if share is None:
-        return "–"
-    if share in (0, 1):
-        return f"{share:.0%}"
-    if share > 0.9995:
-        return "> 99.9%"
-    if share < 0.0005:
-        return "< 0.1%"
-    return f"{100 * share:.1f}%"
