@@ -16,7 +16,15 @@ from medcoder.mapping import project_calibration as calibration
 from medcoder.mapping.auto_threshold import auto_threshold
 from medcoder.mapping.project_table import is_old
 from medcoder.mapping.recalibration import Recalibration
-from support.judged import answers, confidences, decide, is_right, overconfident, undecided
+from support.judged import (
+    RECALIBRATION,
+    answers,
+    confidences,
+    decide,
+    is_right,
+    overconfident,
+    undecided,
+)
 from support.mapped import make, read_csv
 from support.maps import FakeMapper, Stops, mapped
 from support.saying import ROWS, Sayer
@@ -67,7 +75,7 @@ def untouched(project, outcome):
     assert before.fetchone() == (0,)
     assert not project.meta.get("recalibrations")
     assert (outcome["changed"], outcome["gain"]) == (False, False)
-    assert not {"threshold", "become_automatic"} & outcome.keys()
+    assert outcome["threshold"] is outcome["automatic"] is outcome["recalibration"] is None
     return outcome["reason"]
 
 
@@ -274,15 +282,10 @@ def test_a_string_without_a_chance_stays_so(tmp_path):
 
 def test_parts_of_a_cell_have_the_confidence_of_their_candidates(tmp_path):
     with make(tmp_path, rows=ROWS, machine=Sayer()) as project:
-        made = {"intercept": -1.0, "slope": 0.9}
-        entry = {
-            "who": "ann", "when": "2026-01-02T03:04:05Z", "decisions": 300, "right": 200,
-            "log_loss": [0.5, 0.4], "calibration_error": [0.1, 0.05], "threshold": [0.9, None],
-        }  # fmt: skip
         with project.transaction():
-            calibration._put(project, [made | entry])
+            calibration._put(project, [RECALIBRATION])
         cell = project.mapping("fever; ache")
-    apply = Recalibration(**made).applied
+    apply = Recalibration(-1.0, 0.9).applied
     assert [part.confidence for part in cell.said.parts] == [apply(0.999), apply(0.997)]
     assert cell.confidence == apply(0.997)
 

@@ -73,6 +73,8 @@ def requests(rest, project):
         f"{path}/terms/1/decision", json={"concept": None, "equivalence": SECRET, "who": "x"}
     )
     yield rest.post(f"{path}/undo", json={"who": SECRET})
+    yield rest.post(f"{path}/calibrate", json={"who": SECRET, SECRET: SECRET})
+    yield rest.post(f"{path}/calibrate/undo", json={"dry_run": SECRET})
     sent = upload(rest, TABLE, "x.csv").json()["upload"]
     for change in ({"column": SECRET * 2}, {"context": {SECRET: SECRET}}, {"upload": SECRET},
                    {"vocabularies": [SECRET]}, {"precision": SECRET}):  # fmt: skip

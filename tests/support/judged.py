@@ -8,6 +8,13 @@ import pyarrow as pa
 from medcoder.mapping import Project
 from support.maps import FakeMapper, mapped
 
+# As a project keeps one.
+RECALIBRATION = {
+    "intercept": -1.0, "slope": 0.9, "who": "ann", "when": "2026-01-02T03:04:05Z",
+    "decisions": 300, "right": 200, "log_loss": [0.5, 0.4], "calibration_error": [0.1, 0.05],
+    "threshold": [0.9, None],
+}  # fmt: skip
+
 
 def confidences(count, least=0.05, most=0.995):
     """As many confidences, each another, from the least to the most."""

@@ -54,7 +54,7 @@ def calibrate(
         return
     if not undo:
         _show_fit(outcome)
-    if "threshold" in outcome:
+    if outcome["threshold"]:
         _show_effect(outcome, promised, dry_run=dry_run)
     if not outcome["changed"]:
         line("nothing was changed")

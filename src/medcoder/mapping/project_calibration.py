@@ -22,6 +22,8 @@ from medcoder.mapping.recalibration import HeldOut, Recalibration, fit, held_out
 
 ENOUGH = 200  # decisions, with fewer of which nothing is fitted
 _NAMED = "recalibrated"
+_COUNTED = ("become_automatic", "go_to_review", "automatic")
+_NO_EFFECT = dict.fromkeys(("threshold", *_COUNTED))
 _GROUPS = f"""SELECT s.original, s.confidence, count(*), sum(t.rows), sum(t.count),
         sum(t.decision IS NULL), sum(CASE WHEN t.decision IS NULL THEN t.rows ELSE 0 END)
     FROM terms t JOIN strings s ON s.id = t.string WHERE {queries.TRUSTED}
@@ -100,6 +102,7 @@ def _fitted(
             "decisions": {"counted": counted, "right": right, "left_out": found.left_out},
             "held_out": None,
             "recalibration": None,
+            **_NO_EFFECT,
         }
         if outcome["reason"]:
             return outcome, None
@@ -170,17 +173,12 @@ def _effect(
     ]
     found: Any = reversed(ranked)
     threshold = lowest_threshold(found, precision)["threshold"]
-    totals = {
-        name: {"terms": 0, "rows": 0} for name in ("become_automatic", "go_to_review", "automatic")
-    }
+    totals = {name: {"terms": 0, "rows": 0} for name in _COUNTED}
     for confidence, after, terms, rows in undecided:
         was = before is not None and confidence >= before
         is_now = threshold is not None and after >= threshold
-        for name, true in (
-            ("become_automatic", is_now and not was),
-            ("go_to_review", was and not is_now),
-            ("automatic", is_now),
-        ):
+        said = (is_now and not was, was and not is_now, is_now)
+        for name, true in zip(_COUNTED, said, strict=True):
             totals[name]["terms"] += terms * true
             totals[name]["rows"] += rows * true
     return {"threshold": {"before": before, "after": threshold}, **totals}

@@ -21,7 +21,16 @@ from medcoder import __version__
 from medcoder.errors import MedcoderError
 from medcoder.files import no_room as is_full
 from medcoder.normalize import Normalizer
-from medcoder.serve.api import concepts, exports, health, lookup, map_jobs, reference, review
+from medcoder.serve.api import (
+    calibrate,
+    concepts,
+    exports,
+    health,
+    lookup,
+    map_jobs,
+    reference,
+    review,
+)
 from medcoder.serve.error_replies import (
     Refused,
     failure_place,
@@ -83,6 +92,7 @@ def build(
     app.include_router(concepts.router)
     app.include_router(map_jobs.router)
     app.include_router(review.router)
+    app.include_router(calibrate.router)
     app.include_router(exports.make_router())  # with the formats that there are now
     app.include_router(health.router)
     app.include_router(reference.router)

@@ -3,6 +3,7 @@
 from medcoder.serve.api.reference import TABLE as WARD
 from medcoder.serve.api.reference import example, operations
 from medcoder.serve.settings import Settings
+from support.judged import RECALIBRATION
 from support.mapped import write_concepts
 from support.served import client, made, map_it, send_concepts, until, upload
 
@@ -12,6 +13,8 @@ def test_examples_of_the_description_work(rest, project, tmp_path):
     for _ in range(2):  # that the examples can undo
         path = f"/v1/projects/{first}/terms/1/decision"
         assert rest.post(path, json={"concept": None, "who": "ann"}).status_code == 200
+    with rest.app.state.serving.open(first) as opened:
+        opened.put(recalibrations=[RECALIBRATION])
     done = 0
     for method, route, _ in operations(rest.get("/openapi.json").json()):
         one = example(rest.app.state.serving, method, route)

@@ -162,5 +162,7 @@ def _bodies(values: dict[str, str]) -> dict[str, dict[str, Any]]:
         "/v1/projects/{project}/terms/{key}/decision": decision,
         "/v1/projects/{project}/terms/{key}/undo": {"who": "ann"},
         "/v1/projects/{project}/undo": {"who": "ann"},
+        "/v1/projects/{project}/calibrate": {"who": "ann", "dry_run": True},
+        "/v1/projects/{project}/calibrate/undo": {"dry_run": True},
         "/v1/projects/{project}/accept": {"who": "ann", "precision": 0.98, "only_count": True},
     }

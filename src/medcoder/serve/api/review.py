@@ -14,6 +14,7 @@ from medcoder.mapping import Project
 from medcoder.mapping.columns import listed_columns, said, values
 from medcoder.mapping.project.queue import Order, accept, changes, last_change, page
 from medcoder.mapping.project.records import Equivalence, Event, Status, TermMapping
+from medcoder.mapping.promise import promise
 from medcoder.serve.api import (
     LATER,
     LENGTH,
@@ -34,6 +35,7 @@ from medcoder.serve.api import (
     Who,
     failures,
 )
+from medcoder.serve.api.calibrate import PromiseOf
 from medcoder.serve.error_replies import Refused, decision_entry, failure_place
 from medcoder.serve.state import Serving, serving
 from medcoder.types import Code
@@ -47,7 +49,7 @@ _META = (
     "file", "format", "column", "code", "count", "language", "context", "source_vocabulary",
     "terminology", "model", "medcoder", "created", "updated", "top", "vocabularies", "targets",
     "split", "precision", "threshold", "expected", "unknown_context", "bad_rows", "rows",
-    "complete",
+    "complete", "recalibrations",
 )  # fmt: skip
 
 
@@ -101,6 +103,7 @@ class Projects(BaseModel):
 
 class Summary(ProjectOf):
     agreement: dict[str, int]
+    promise: PromiseOf
     last_change: int
     header: list[str]
     meta: dict[str, Any]
@@ -227,6 +230,7 @@ def summary(request: Request, project: ProjectId) -> Any:
         meta = opened.meta
         return _described(state, project, opened) | {
             "agreement": opened.agreement(),
+            "promise": promise(opened).as_dict(),
             "last_change": last_change(opened),
             "header": opened.header,
             "meta": {name: meta[name] for name in _META if name in meta},
@@ -360,9 +364,8 @@ def _name_of(
 
 
 def _undone(project: Project, key: int | None, asked: Undo) -> dict[str, Any]:
-    made = project.undo(
-        key, who=asked.who, note=asked.note, expected_version=asked.expected_version
-    )  # fmt: skip
+    seen = asked.expected_version
+    made = project.undo(key, who=asked.who, note=asked.note, expected_version=seen)
     return {"event": _event(made), "term": _term(project.mapping(made.row))}
 
 
