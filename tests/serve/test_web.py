@@ -42,6 +42,7 @@ ORDER = ["cold", "mi", "cold feeling", "cefalea"]
 EDGES = [("C901", "isa", "C900"), ("C902", "isa", "C901"), ("C901", "finding_site_of", "C004")]
 PROJECTS = (
     "keys", "undo", "reload", "offline", "windows", "two", "stale", "bulk", "export", "seen",
+    "promise",
 )  # fmt: skip
 TOKEN = "a token of sixteen and more"
 
@@ -467,6 +468,30 @@ def test_bulk_accept_takes_what_is_sure(people, projects):
     assert {text: made[0] for text, made in decisions(projects["bulk"]).items()} == {
         "heart attack": "C1", "fever": "C2", "cefalea": "C5", "mi": "C1", "cold feeling": "C4",
     }  # fmt: skip
+
+
+@in_browser
+def test_a_promise_that_is_broken_is_a_warning(people, projects):
+    """Both automatic mappings turn out wrong, while somebody else looks."""
+    with people.person() as page, Project.open(projects["promise"]) as project:
+        review(page, "promise")
+        warning = page.get_by_role("status").filter(has_text="Warning")
+        expect(warning).to_have_count(0)
+        project.decide("fever", "C1", who="bob")
+        project.decide("heart attack", "C2", who="bob")
+        expect(warning).to_be_visible()
+        expect(warning).to_have_text(
+            "Warning: the promise is not kept: 99.0% of automatic mappings were to be right, and "
+            "of 2 that people looked at, 0 were (0%, at most 84.2% by a 95% interval). Run "
+            "medcoder map calibrate on the project, or the command that made it with a higher "
+            "--precision."
+        )
+        assert page.evaluate(browser.FAINT) == []
+        page.reload()
+        expect(warning).to_be_visible()
+        project.undo("fever", who="bob")
+        project.undo("heart attack", who="bob")
+        expect(warning).to_have_count(0)
 
 
 @in_browser

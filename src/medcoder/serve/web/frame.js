@@ -12,6 +12,7 @@ export function frame(root, choose, asked, acts) {
   const statuses = h("div", { class: "statuses", role: "group", "aria-label": "Show terms by status" });
   const bar = h("div", { class: "stack-bar", "aria-hidden": "true" });
   const waiting = h("p", { class: "waiting", role: "status", hidden: true });
+  const promise = h("p", { class: "promise", role: "status", hidden: true });
   const others = h("p", { class: "others", hidden: true });
   const words = h("input", {
     type: "search", placeholder: "Filter by words", "aria-label": "Filter by words", maxlength: "200",
@@ -30,7 +31,7 @@ export function frame(root, choose, asked, acts) {
     h("header", { class: "over stack" },
       h("div", { class: "review-head" }, choose, statuses,
         h("div", { class: "end" }, name, h("button", { type: "button", "aria-keyshortcuts": "b", onclick: acts.bulk }, key("b"), "Accept above…"))),
-      bar, waiting),
+      bar, promise, waiting),
     h("aside", { class: "queue-box panel", "aria-label": "Queue" }, h("div", { class: "queue-tools" }, words, sort), list),
     h("section", { class: "stack", "aria-label": "Term" },
       h("div", { class: "steps" },
@@ -57,6 +58,13 @@ export function frame(root, choose, asked, acts) {
       h("i", { class: status, vars: { share: counts[status]?.terms ?? 0 } })));
   }
 
+  // Said again by screen readers only if it is another warning.
+  function warn(warning) {
+    promise.hidden = !warning;
+    const text = warning ? `Warning: ${warning}.` : "";
+    if (promise.textContent !== text) promise.textContent = text;
+  }
+
   named();
   return {
     list, card,
@@ -66,7 +74,7 @@ export function frame(root, choose, asked, acts) {
       if (document.activeElement !== words) words.value = asked.q;
       draw();
     },
-    summary: (summary) => { counts = summary.counts ?? {}; named(); draw(); },
+    summary: (summary) => { counts = summary.counts ?? {}; named(); draw(); warn(summary.promise?.warning ?? ""); },
     place: ([number, of]) => { at.textContent = of ? `${count(number)} of ${count(of)}` : ""; end.replaceChildren(); },
     others: (text) => { others.hidden = !text; others.textContent = text; },
     waiting: (number, error) => {
