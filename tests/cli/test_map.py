@@ -260,6 +260,19 @@ def test_old_results_are_told_and_written_again(made):
     assert medcoder("map", "status", made).stderr == ""
 
 
+def test_results_are_written_elsewhere(made, tmp_path):
+    medcoder("map", "decide", made, "zzz qqq", "--no-match", "--who", "ann")
+    before = (made / "mapped.csv").read_bytes()
+    elsewhere = tmp_path / "new" / "report"
+    said = as_json("map", "report", made, "--out", elsewhere)
+    assert said["results"] == str(elsewhere / "mapped.csv")
+    assert ",approved," in (elsewhere / "mapped.csv").read_text()
+    assert (elsewhere / "report.html").is_file()
+    assert (made / "mapped.csv").read_bytes() == before
+    told = medcoder("map", "status", made)
+    assert "lack the last decisions" in told.stderr
+
+
 def test_mistakes(ward, index, tmp_path):
     for words, code, message in (
         ([ward, "--column", "txt"], 3, "no such column: txt; there are: "),

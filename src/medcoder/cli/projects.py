@@ -55,7 +55,14 @@ def status(
 
 
 @command
-def report(folder: Folder, as_json: AsJson = False) -> None:
+def report(
+    folder: Folder,
+    to: Annotated[
+        Path | None,
+        typer.Option("--out", help="Folder to write to. By default, that of the project."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """Write the table of results and the report again, with what was decided since."""
     from medcoder.mapping import write_results
     from medcoder.mapping.promise import promise
@@ -63,7 +70,7 @@ def report(folder: Folder, as_json: AsJson = False) -> None:
     with opened_project(folder) as project:
         project.check_complete()
         with progress_bar() as progress:
-            file = write_results(project, progress=progress)
+            file = write_results(project, None if to is None else user_path(to), progress=progress)
         kept = promise(project)
     page = file.with_name("report.html")
     if as_json:

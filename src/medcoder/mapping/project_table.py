@@ -133,33 +133,46 @@ class Mapped:
         return frame
 
 
-def write_results(project: Project, *, progress: Progress | None = None) -> Path:
+def write_results(
+    project: Project, folder: str | Path | None = None, *, progress: Progress | None = None
+) -> Path:
     """Write the table of results and the report again, with what was decided since.
 
     Needs neither the input nor the index. Gives the path of the table.
+
+    folder: to write to, instead of that of the project, which may then be read-only
     """
-    return write(project, _input_of(project), progress=progress)
+    return write(project, _input_of(project), folder=folder, progress=progress)
 
 
 def write(
     project: Project,
     table: Table,
     *,
+    folder: str | Path | None = None,
     timing: Mapping[str, float] | None = None,
     progress: Progress | None = None,
 ) -> Path:
     """Write results and report.
 
+    folder: as of `write_results`
     timing: seconds, rows and strings of the run that has just ended; a run that had nothing left
         to do is not recorded
     """
     if timing and (timing["rows"] or timing["strings"]):
         project.put(timing=dict(timing))
+    home = project.path.parent
+    folder = home if folder is None else Path(folder)
+    own = folder.resolve() == home.resolve()
+    if own and (refusal := project.refusal) is not None:
+        remedy = f"To write elsewhere: medcoder map report {home} --out FOLDER"
+        raise type(refusal)(refusal.what, where=refusal.where, values=refusal.values, remedy=remedy)
     event = _newest_event(project)  # before: what is decided while they are written is not in them
-    path = _write_table(project, table, progress)
+    path = _write_table(project, table, folder, progress)
     meta = project.meta
-    write_report(project, project.path.parent, meta.get("timing"))
-    project.put(written=_present(meta, event) | {"sha256": file_fingerprint(path)})
+    write_report(project, folder, meta.get("timing"))
+    if own:
+        project.put(written=_present(meta, event) | {"sha256": file_fingerprint(path)})
     return path
 
 
@@ -241,9 +254,11 @@ def _cells_of_terms(
             yield firsts[mapping.row.number], values(mapping, added)
 
 
-def _write_table(project: Project, table: Table, progress: Progress | None = None) -> Path:
+def _write_table(
+    project: Project, table: Table, folder: Path, progress: Progress | None = None
+) -> Path:
     """Write the results in the format of the input; the columns of the input stay as they are."""
-    path = results_path(project.path.parent, table.format)
+    path = results_path(folder, table.format)
     added, total = _columns(project), len(project)
     with replacing(path) as partial:
         write_rows = {".parquet": _write_parquet, ".xlsx": _write_xlsx}.get(

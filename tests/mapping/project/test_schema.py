@@ -41,16 +41,19 @@ READ_ONLY = """
 import json, sys
 from pathlib import Path
 from medcoder.errors import MedcoderError
-from medcoder.mapping import Project, export
+from medcoder.mapping import Project, export, write_results
 
 with Project.open(sys.argv[1]) as project:
     notes = [event.note for event in project.history()]
     export(project, "csv", Path(sys.argv[2]))
-    try:
-        project.decide(2, None, who="ann")
-    except MedcoderError as error:
-        refused = [error.what, error.exit_code]
-print(json.dumps([notes, refused]))
+    file = write_results(project, Path(sys.argv[3]))
+    refused = []
+    for write in (lambda: project.decide(2, None, who="ann"), lambda: write_results(project)):
+        try:
+            write()
+        except MedcoderError as error:
+            refused.append([error.what, error.exit_code, error.remedy])
+print(json.dumps([notes, refused, file.name]))
 """
 
 
@@ -90,7 +93,9 @@ def test_on_a_full_disk_a_project_is_made_whole_or_not_at_all(disk):
 
 
 @pytest.mark.parametrize("journal", ["none", "wal", "wal and shm"])
-def test_a_project_on_a_read_only_mount_is_read_and_exported(disk, ward, tmp_path, journal):
+def test_a_project_on_a_read_only_mount_is_read_exported_and_reported_on(
+    disk, ward, tmp_path, journal
+):
     with Project.open(ward) as project:
         project.decide(1, None, who="bob", note="no")
         if journal != "none":
@@ -102,9 +107,15 @@ def test_a_project_on_a_read_only_mount_is_read_and_exported(disk, ward, tmp_pat
     left = sorted(path.name for path in (disk.inside / "ward").iterdir())
     assert ("project.sqlite-wal" in left) == (journal != "none")
     disk.make_read_only()
-    found = inside(disk, READ_ONLY, disk.folder / "ward", tmp_path / "out.csv")
-    assert found == [["sure", "no"], ["the project is read-only", ArtefactError.exit_code]]
+    home, out = disk.folder / "ward", tmp_path / "report"
+    notes, refused, file = inside(disk, READ_ONLY, home, tmp_path / "out.csv", out)
+    assert notes == ["sure", "no"]
+    assert [entry[:2] for entry in refused] == [["the project is read-only", 4]] * 2
+    assert refused[1][2] == f"To write elsewhere: medcoder map report {home} --out FOLDER"
     assert "fever" in (tmp_path / "out.csv").read_text()
+    assert sorted(path.name for path in out.iterdir()) == [file, "report.html", "report.json"]
+    assert "\nfever,,,,,approved," in (out / file).read_text()
+    assert sorted(path.name for path in (disk.inside / "ward").iterdir()) == left
 
 
 @pytest.mark.parametrize("journal", [False, True])
@@ -138,8 +149,12 @@ def test_a_project_without_permission_is_read_and_nothing_is_put_beside_it(
 def test_on_a_full_disk_a_project_is_read_and_a_decision_says_why_not(disk, ward, tmp_path):
     shutil.copytree(ward, disk.inside / "ward")
     disk.do(f"cat /dev/zero > {disk.folder}/fill || true")
-    found = inside(disk, READ_ONLY, disk.folder / "ward", tmp_path / "out.csv")
-    assert found == [["sure"], ["no room left to write the project", DiskFull.exit_code]]
+    home, out = disk.folder / "ward", tmp_path / "report"
+    notes, refused, _ = inside(disk, READ_ONLY, home, tmp_path / "out.csv", out)
+    assert notes == ["sure"]
+    what = "no room left to write the project"
+    assert [entry[:2] for entry in refused] == [[what, DiskFull.exit_code]] * 2
+    assert (out / "report.html").is_file()
     disk.do(f"rm {disk.folder}/fill")
     shutil.copytree(disk.inside / "ward", tmp_path / "copy")
     with Project.open(tmp_path / "copy") as project:

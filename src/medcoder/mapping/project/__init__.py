@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from medcoder.errors import ArtefactError, NotFound, UsageError
+from medcoder.errors import ArtefactError, MedcoderError, NotFound, UsageError
 from medcoder.files import disk_full
 from medcoder.mapping.project import decisions, queries, stored
 from medcoder.mapping.project.records import (
@@ -22,7 +22,7 @@ from medcoder.mapping.project.records import (
     TermMapping,
     unknown,
 )
-from medcoder.mapping.project.schema import WAIT, connect, guarded, transaction
+from medcoder.mapping.project.schema import WAIT, Connection, connect, guarded, transaction
 from medcoder.types import Code
 
 FILE = "project.sqlite"
@@ -39,7 +39,7 @@ class Project:
     ...     project.decide(12, "HP:0001658", who="ann", expected_version=0)
     """
 
-    def __init__(self, file: Path, base: sqlite3.Connection, wait: float) -> None:
+    def __init__(self, file: Path, base: Connection, wait: float) -> None:
         """Use `Project.open`."""
         self.path = file
         self.base, self._wait = base, wait  # the connection: for this room only
@@ -100,6 +100,11 @@ class Project:
             return int(self.base.execute("SELECT count(*) FROM rows").fetchone()[0])
 
     # What it holds
+
+    @property
+    def refusal(self) -> MedcoderError | None:
+        """Why nothing can be written to it; None: it can."""
+        return self.base.refusal
 
     @property
     def meta(self) -> dict[str, Any]:
