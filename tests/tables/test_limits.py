@@ -222,9 +222,12 @@ def test_gzipped_text_is_limited_by_what_comes_out(tmp_path, monkeypatch):
     ):
         stream.read()
     monkeypatch.setenv("MEDCODER_LIMITS", "unpacked=100K")
-    frames = open_frames(path)
-    with pytest.raises(TooLarge):
-        list(frames.read(["term"]))
+    with pytest.raises(TooLarge):  # before any row is read
+        open_frames(path)
+    cut = tmp_path / "cut.csv.gz"  # of what is damaged, the reader tells where
+    cut.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(InputError, match=r"row [0-9]+: the gzip data is cut off"):
+        list(open_frames(cut).read(["term"]))
     monkeypatch.setattr("medcoder.tables.limits.FREE", 1000)
     with (
         pytest.raises(TooLarge, match="more than its size on disk allows"),

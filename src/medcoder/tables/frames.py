@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from medcoder.errors import InputError
 from medcoder.tables import grouped
-from medcoder.tables.limits import usual
+from medcoder.tables.limits import check_unpacked, usual
 from medcoder.tables.parquet import damaged, read_batches, read_schema
 from medcoder.tables.text import Records, bad_byte, check_file, check_not_utf16
 from medcoder.tables.unquoted import Unquoted, read_header
@@ -69,6 +69,7 @@ def open_frames(path: Path) -> Frames:
             file=path,
             remedy=f"Save it with one of these suffixes: {', '.join(SUFFIXES)}",
         )
+    check_unpacked(path, usual())
     if suffix == ".parquet":
         return ParquetFrames(path)
     if suffix.startswith(".tsv"):

@@ -11,10 +11,12 @@ The service has limits of its own (`medcoder.serve.settings`).
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import os
 import re
+import zlib
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
@@ -26,6 +28,7 @@ ENVIRONMENT = "MEDCODER_LIMITS"
 FREE = 1 << 30  # bytes that any file may unpack to, however small it is
 ROW = 16  # bytes that a row counts for, beside one for each cell: where it is kept, it takes more
 _BUFFER = 1 << 17  # bytes that are unpacked at a time
+_DEFLATE = 1032  # times its size that gzipped data unpacks to, at most
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 _LIMIT = re.compile(r"\s*([a-z]+)\s*=\s*([0-9]{1,15})([KMGT]?)B?\s*")
 
@@ -137,6 +140,22 @@ def open_bytes(path: Path, limits: Limits | None = None) -> IO[bytes]:
     if path.suffix.lower() == ".gz":
         return io.BufferedReader(_Unpacked(path, limits or usual()), _BUFFER)
     return path.open("rb")
+
+
+def check_unpacked(path: Path, limits: Limits) -> None:
+    """An error if a gzipped file unpacks to more than is allowed, told before a row is made of it.
+
+    Of a damaged file, its reader tells which row.
+    """
+    size = path.stat().st_size
+    if path.suffix.lower() != ".gz" or _DEFLATE * size <= limits.most(size):
+        return
+    with (
+        contextlib.suppress(EOFError, OSError, zlib.error),
+        open_bytes(path, limits) as stream,
+    ):
+        while stream.read(_BUFFER):
+            pass
 
 
 class _Unpacked(io.RawIOBase):
