@@ -30,7 +30,7 @@ def test_a_calibration_and_back(judged):
     before = shown(judged)
     preview = medcoder("map", "calibrate", judged, "--dry-run")
     assert preview.exit_code == 0
-    assert "would go to review" in preview.stdout
+    assert "would go to review: " in preview.stdout
     assert preview.stdout.splitlines()[-1] == "nothing was changed"
     assert shown(judged) == before
     done = medcoder("map", "calibrate", judged, "--who", "ann")
@@ -42,7 +42,7 @@ def test_a_calibration_and_back(judged):
     assert (made["who"], made["decisions"]) == ("ann", 300)
     error, loss, threshold = made["calibration_error"], made["log_loss"], made["threshold"]
     assert lines[0] == (
-        f"300 decisions count, and {made['right']} of them chose the first candidate"
+        f"decisions that count: 300, of which {made['right']} chose the first candidate"
     )
     assert lines[1] == (
         f"on held-out decisions, the calibration error goes from {100 * error[0]:.1f}% to "
@@ -52,7 +52,8 @@ def test_a_calibration_and_back(judged):
         f"automatic at 80% promised: a confidence of {threshold[1]:.3f} on, before: a confidence "
         f"of {threshold[0]:.3f} on"
     )
-    assert lines[3].endswith(f"{auto['terms']} terms ({auto['rows']} rows) are automatic then")
+    assert lines[3].startswith("become automatic: 0 terms, 0 rows; go to review: ")
+    assert lines[3].endswith(f"automatic then: {auto['terms']} terms, {auto['rows']} rows")
     assert lines[4] == (
         f"decisions stay as they are. Go back with: medcoder map calibrate {judged} --undo"
     )
@@ -84,15 +85,15 @@ def test_a_calibration_that_changes_nothing_says_why(tmp_path):
     decide(undecided(tmp_path / "out", confidences(50)), [True, False] * 20).close()
     done = medcoder("map", "calibrate", tmp_path / "out")
     assert (done.exit_code, done.stdout.splitlines()) == (0, [
-        "40 decisions count, and 20 of them chose the first candidate",
-        "40 decisions count, and 200 are needed",
+        "decisions that count: 40, of which 20 chose the first candidate",
+        "too few decisions count: 40, and 200 are needed",
         "nothing was changed",
     ])  # fmt: skip
     with Project.open(tmp_path / "out") as project:
         project.decide(41, "C1", who="ann", bulk=True)
     done = medcoder("map", "calibrate", tmp_path / "out")
     assert done.stdout.splitlines()[0] == (
-        "40 decisions count, and 20 of them chose the first candidate; not counted: 1 made for "
+        "decisions that count: 40, of which 20 chose the first candidate; not counted: 1 made for "
         "many terms at once or taken over from a file"
     )
     missing = medcoder("map", "calibrate", tmp_path / "none")
@@ -111,8 +112,8 @@ def test_a_project_that_is_not_mapped_to_its_end(judged):
 def test_status_and_report_say_how_the_promise_was_kept(tmp_path):
     decide(undecided(tmp_path / "out", [0.99] * 40), [True] * 29 + [False]).close()
     words = (
-        "people looked at 30 automatic mappings one by one and found 29 right: 96.7% (95% interval "
-        "82.8% to 99.9%), 98.0% promised"
+        "of the automatic mappings, people looked at 30 one by one and found 29 right: 96.7% (95% "
+        "interval 82.8% to 99.9%), 98.0% promised"
     )
     for command in ("report", "status"):
         done = medcoder("map", command, tmp_path / "out")

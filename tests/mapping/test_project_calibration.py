@@ -84,13 +84,13 @@ def test_too_few_decisions_change_nothing(tmp_path):
     with decide(undecided(tmp_path / "out", sure), is_right(sure[:199], -2, 1)) as project:
         before = kept(project), project.meta
         outcome = calibrate(project, who="ann")
-        assert untouched(project, outcome) == "199 decisions count, and 200 are needed"
+        assert untouched(project, outcome) == "too few decisions count: 199, and 200 are needed"
         assert outcome["decisions"]["counted"] == 199
         assert (kept(project), project.meta) == before
         project.decide(200, "C2", who="ann", bulk=True)
         outcome = calibrate(project, who="ann")
         assert outcome["decisions"]["left_out"] == {"bulk": 1}
-        assert untouched(project, outcome) == "199 decisions count, and 200 are needed"
+        assert untouched(project, outcome) == "too few decisions count: 199, and 200 are needed"
         project.decide(200, "C2", who="ann")
         assert calibrate(project, who="ann")["changed"]
 

@@ -73,8 +73,8 @@ def _show_fit(outcome: dict[str, Any]) -> None:
     counts, held = outcome["decisions"], outcome["held_out"]
     without = left_out_words(counts["left_out"])
     line(
-        f"{counts['counted']:,} decisions count, and {counts['right']:,} of them chose the first "
-        "candidate" + (f"; not counted: {without}" if without else "")
+        f"decisions that count: {counts['counted']:,}, of which {counts['right']:,} chose the "
+        "first candidate" + (f"; not counted: {without}" if without else "")
     )
     if not outcome["gain"]:
         line(outcome["reason"])
@@ -97,10 +97,12 @@ def _show_effect(outcome: dict[str, Any], promised: float, *, dry_run: bool) -> 
     more, fewer = outcome["become_automatic"], outcome["go_to_review"]
     would = "would " if dry_run else ""
     line(
-        f"{_terms(more)} {would}become automatic, {_terms(fewer)} {would}go to review; "
-        f"{_terms(outcome['automatic'])} {'would be' if dry_run else 'are'} automatic then"
+        f"{would}become automatic: {_terms(more)}; {would}go to review: {_terms(fewer)}; "
+        f"automatic then: {_terms(outcome['automatic'])}"
     )
 
 
 def _terms(count: dict[str, int]) -> str:
-    return f"{count['terms']:,} terms ({count['rows']:,} rows)"
+    return ", ".join(
+        f"{count[name]:,} {name if count[name] != 1 else name[:-1]}" for name in ("terms", "rows")
+    )

@@ -194,7 +194,7 @@ def _promised(project: Project) -> float:
 def _too_little(counted: int, right: int) -> str:
     """Why nothing can be fitted on so many decisions; "" if it can."""
     if counted < ENOUGH:
-        return f"{counted:,} decisions count, and {ENOUGH} are needed"
+        return f"too few decisions count: {counted:,}, and {ENOUGH} are needed"
     if right in (0, counted):
         said = "right" if right else "wrong"
         return (

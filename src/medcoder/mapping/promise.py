@@ -36,7 +36,7 @@ class Promise(NamedTuple):
         if self.share is None:
             return ""
         return (
-            f"people looked at {self.looked_at:,} automatic mappings one by one and found "
+            f"of the automatic mappings, people looked at {self.looked_at:,} one by one and found "
             f"{self.right:,} right: {percent(self.share)} (95% interval {percent(self.low)} to "
             f"{percent(self.high)}), {percent(self.promised)} promised"
         )

@@ -69,7 +69,8 @@ def test_a_calibration_that_changes_nothing_says_why(tmp_path):
     decide(undecided(tmp_path / "out", confidences(50)), [True, False] * 20).close()
     done = service(tmp_path).post(f"{PATH}/calibrate", json={"who": "ann"})
     assert (done.status_code, done.json()) == (200, {
-        "changed": False, "gain": False, "reason": "40 decisions count, and 200 are needed",
+        "changed": False, "gain": False,
+        "reason": "too few decisions count: 40, and 200 are needed",
         "decisions": {"counted": 40, "right": 20, "left_out": {}}, "held_out": None,
         "recalibration": None, "threshold": None, "become_automatic": None, "go_to_review": None,
         "automatic": None,

@@ -111,7 +111,9 @@ def calibrate_project(request: Request, project: ProjectId, asked: Calibrate) ->
 
 
 @router.post("/{project}/calibrate/undo", response_model=Effect, responses=failures(404, 409))
-def undo(request: Request, project: ProjectId, asked: UndoCalibration) -> Any:
+def undo_calibration_of_project(
+    request: Request, project: ProjectId, asked: UndoCalibration
+) -> Any:
     """Go back to the confidences before the last calibration that stands."""
     with serving(request).open(project) as opened:
         if not opened.meta.get("recalibrations"):
