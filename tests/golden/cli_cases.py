@@ -128,7 +128,8 @@ def _help(do):
         ["normalize"], ["terms"], ["terms", "add"], ["terms", "list"], ["terms", "remove"],
         ["map"], ["map", "table"], ["map", "refresh"], ["map", "status"], ["map", "report"],
         ["map", "export"], ["map", "import"], ["map", "learn"], ["map", "show"],
-        ["map", "decide"], ["map", "undo"], ["map", "history"], ["bench"], ["bench", "list"],
+        ["map", "decide"], ["map", "undo"], ["map", "history"], ["map", "calibrate"], ["bench"],
+        ["bench", "list"],
         ["bench", "run"], ["bench", "report"], ["bench", "errors"], ["bench", "figures"],
         ["bench", "paper"], ["export"], ["train"], ["serve"],
     ):  # fmt: skip
@@ -393,6 +394,10 @@ def _learning(do):
     do("map", "refresh", "p", "--index", "es.index")
     do("map", "show", "p", "--status", "flagged", "--json", name="map show flagged --json")
     do("map", "refresh", "nowhere", "--index", "toy.index")
+    do("map", "calibrate", "p")
+    do("map", "calibrate", "p", "--dry-run", "--json")
+    do("map", "calibrate", "p", "--undo")
+    do("map", "calibrate", "nowhere")
 
 
 def _benches(do):

@@ -178,6 +178,9 @@ def _review(ask):
     ask("GET", f"{at}/changes")
     ask("GET", f"{at}/changes?since=3&limit=2")
     ask("GET", f"{at}/changes?since=-1")
+    ask("POST", f"{at}/calibrate", json={"who": "eve", "dry_run": True})
+    ask("POST", f"{at}/calibrate", json={})
+    ask("POST", f"{at}/calibrate/undo", json={})
     ask("GET", at, name="GET the project at the end")
 
 
