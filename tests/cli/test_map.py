@@ -13,6 +13,7 @@ import typer.main
 
 from medcoder.cli import app
 from medcoder.mapping import Project
+from support.judged import RECALIBRATION
 from support.mapped import make
 from support.saying import ROWS, Sayer
 from support.terminal import as_json, command, medcoder, process
@@ -149,6 +150,11 @@ def test_learn_and_refresh(made, ward, index, tmp_path):
     assert changed.endswith("\tC003")
     said = medcoder("map", "refresh", made, "--index", index).stdout
     assert "0 automatic answers changed" in said
+    assert "recalibrated" not in said
+    with Project.open(made) as project:
+        project.put(recalibrations=[RECALIBRATION])
+    again = medcoder("map", "refresh", made, "--index", index).stdout
+    assert f"Fit them anew with: medcoder map calibrate {made}" in again
     assert str(made / "changed.tsv") in said
     assert as_json("map", "show", made, "zzz qqq")["candidates"][0]["concept"] == "C003"
     row = (made / "mapped.csv").read_text().splitlines()[3]

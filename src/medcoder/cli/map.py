@@ -150,6 +150,7 @@ def refresh(folder: Folder, index: Index = None, as_json: AsJson = False) -> Non
         ):
             outcome = renew(project, normalizer, progress=progress)
             write_results(project, progress=progress)
+            recalibrated = bool(project.meta.get("recalibrations"))
     except KeyboardInterrupt as error:
         _tell_interrupted(error)
     if as_json:
@@ -167,6 +168,11 @@ def refresh(folder: Folder, index: Index = None, as_json: AsJson = False) -> Non
         f"another concept, {changed['new']:,} are new, {changed['gone']:,} are gone. They are "
         f"listed in {outcome['changed_file']}"
     )
+    if recalibrated:
+        line(
+            "the new confidences are recalibrated like those before. Fit them anew with: medcoder "
+            f"map calibrate {folder}"
+        )
 
 
 def _role(text: str) -> tuple[str, Any]:

@@ -6,7 +6,7 @@ import sqlite3
 import pytest
 
 from medcoder.errors import ArtefactError, MedcoderError
-from medcoder.mapping import Project, write_results
+from medcoder.mapping import Project, calibrate, write_results
 from medcoder.mapping.formats import export
 from support.mapped import decide, make
 
@@ -38,6 +38,7 @@ def use(folder):
     with Project.open(folder) as project:
         project.counts()
         project.agreement()
+        calibrate(project, who="ann", dry_run=True)
         list(project.mappings())
         list(project.history())
         write_results(project)
@@ -75,6 +76,9 @@ REFUSED = {
     "confidence": "UPDATE candidates SET confidence = 9e999",
     "share": "UPDATE candidates SET confidence = 7",
     "text": "UPDATE candidates SET confidence = 'high'",
+    "original": "UPDATE strings SET original = 'high'",
+    "twins": "UPDATE candidates SET twins = '{'",
+    "recalibrations": meta("recalibrations", '[{"intercept": 0, "slope": 1}]'),
     "stage": f"UPDATE candidates SET stage = '{SCRIPT}'",
     "no term": "UPDATE rows SET term = 999",
     "term": "UPDATE rows SET term = 'x'",
