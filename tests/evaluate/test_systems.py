@@ -13,6 +13,7 @@ from medcoder.evaluate.systems import (
     open_systems,
     parse_normalizer,
 )
+from medcoder.types import Answer, Match
 from support.evaluated import First
 
 
@@ -45,32 +46,79 @@ def test_systems_are_opened_one_after_the_other():
     assert asked == [NormalizerSpec("m", "N")]
 
 
+def answer(*accepted, refused=()):
+    """An answer with these concepts and terms, all as likely."""
+
+    def match(concept, term):
+        return Match(
+            concept=concept, name="", codes=(), term=term, score=1, confidence=0.75, stage="a"
+        )
+
+    return Answer(
+        query="",
+        matches=tuple(match(*pair) for pair in accepted),
+        rejected=tuple(match(*pair) for pair in refused),
+        threshold=0,
+    )
+
+
+def linker(folder, **changes):
+    given = {"build": None, "load": None, "stages": ("a", "b"), "cache": folder}
+    return NormalizerLinker(SimpleNamespace(fingerprint="e"), **given | changes)
+
+
+def make(graph, encoder, path, *, progress=None):
+    """An index of nothing."""
+    path.mkdir()
+    (path / "meta.json").write_text("{}", encoding="utf-8")
+
+
 def test_a_normaliser_is_built_once_for_a_dictionary_by_what_it_is_given(tmp_path):
     """No normaliser is needed: the functions that build and open one are handed over."""
     built = []
 
     def build(graph, encoder, path, *, progress=None):
         built.append(graph.preferred(graph.ids([0])[0]))
-        path.mkdir()
-        (path / "meta.json").write_text("{}", encoding="utf-8")
+        make(graph, encoder, path)
 
     class Answers:
         def normalize_many(self, texts, *, top, threshold, progress):
             assert (top, threshold) == (2, 0.0)
             for text in texts:
-                matches = [SimpleNamespace(concept="1", term=text, confidence=0.75)]
-                yield SimpleNamespace(matches=matches if text != "none" else [])
+                yield answer() if text == "none" else answer(("1", text))
 
-    linker = NormalizerLinker(
-        SimpleNamespace(fingerprint="e"),
-        build=build,
-        load=lambda path: Answers(),
-        stages=("a", "b"),
-        cache=tmp_path,
-    )
-    assert linker.settings == {"encoder": "e", "stages": ["a", "b"], "threshold": 0.0}
+    whole = linker(tmp_path, build=build, load=lambda path: Answers())
     for _ in range(2):
-        ranked = linker.link(["b2", "none", "x"], ["a", "b", "b2"], ["A", "B", "B"], 2)
+        ranked = whole.link(["b2", "none", "x"], ["a", "b", "b2"], ["A", "B", "B"], 2)
         assert ranked.rows.tolist() == [[2, -1], [-1, -1], [1, -1]]
         assert ranked.scores[0].tolist() == [0.75, float("-inf")]
     assert built == ["a"]
+
+
+def test_candidates_rank_whether_or_not_they_are_answers(tmp_path):
+    """ "No a" is answered with nothing, because it says that there is no a."""
+    known = {"a": answer(("0", "a"), ("1", "b")), "no a": answer(refused=[("0", "a"), ("1", "b")])}
+
+    class Answers:
+        def normalize_many(self, texts, **asked):
+            return (known[text] for text in texts)
+
+    whole = linker(tmp_path, build=make, load=lambda path: Answers())
+    ranked = whole.link(["a", "no a"], ["a", "b"], ["A", "B"], 2)
+    assert ranked.rows.tolist() == [[0, 1], [0, 1]]
+
+
+def test_what_was_made_by_other_weights_is_not_used_again(tmp_path, monkeypatch):
+    """Neither its index nor its figures."""
+    file = tmp_path / "weights.json"
+    monkeypatch.setattr("medcoder.evaluate.systems.bundled_weights", lambda: file)
+    made = []
+    for content in ("1", "2", "2"):
+        file.write_text(content, encoding="utf-8")
+        whole = linker(tmp_path)
+        assert whole.settings["encoder"] == "e"
+        assert whole.settings["stages"] == ["a", "b"]
+        made.append((whole.fingerprint, whole.settings["weights"]))
+    assert made[0][0] != made[1][0]
+    assert made[0][1] != made[1][1]
+    assert made[1] == made[2]

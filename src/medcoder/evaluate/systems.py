@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -22,6 +23,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from medcoder.artefact import META
+from medcoder.bundled.models import bundled_calibration, bundled_weights
 from medcoder.errors import UsageError
 from medcoder.evaluate import embeddings
 from medcoder.evaluate.results import Embedding, Kind, Linker, Ranked
@@ -90,8 +92,10 @@ class NormalizerLinker:
     """The whole Normalizer over the dictionary of a bench.
 
     The dictionary becomes a graph and an index of its own, which are kept in `cache`: the second
-    run, and the second bench with the same dictionary, find them there. It ranks without a
-    threshold, so that it always answers, as embeddings do. Scores are its confidences.
+    run, and the second bench with the same dictionary, find them there. All candidates are ranked,
+    also those that it would not answer with (because the string says that the thing is not there,
+    say, or has no word that is known), as embeddings rank for every string. Scores are its
+    confidences.
     """
 
     kind: Kind = "system"
@@ -117,16 +121,23 @@ class NormalizerLinker:
 
     @property
     def fingerprint(self) -> str:
-        made = f"normalizer {version('medcoder')} {self._encoder.fingerprint}"
+        made = f"normalizer {version('medcoder')} {self._encoder.fingerprint} {self._weights}"
         return hashlib.sha256(made.encode()).hexdigest()[:16]
 
     @property
     def settings(self) -> dict[str, Any]:
         return {
             "encoder": self._encoder.fingerprint,
+            "weights": self._weights,
             "stages": list(self._stages),
             "threshold": 0.0,
         }
+
+    @cached_property
+    def _weights(self) -> str:
+        """Of the file that orders candidates, or from which an index fits what does."""
+        file = bundled_calibration(self._encoder.fingerprint) or bundled_weights()
+        return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
 
     def link(
         self, queries: Sequence[str], terms: Sequence[str], concepts: Sequence[str], k: int
@@ -146,7 +157,7 @@ class NormalizerLinker:
         )
         answers = normalizer.normalize_many(queries, top=k, threshold=0.0, progress=self._progress)
         for query, answer in enumerate(answers):
-            for rank, match in enumerate(answer.matches):
+            for rank, match in enumerate(answer.candidates):
                 number = int(match.concept)
                 row = rows.get((number, match.term), rows[number, ""])
                 ranked.rows[query, rank] = row
