@@ -23,6 +23,7 @@ from attack.frame import Tally
 SIGNS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 BREAKS = "\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # ends of lines, for some reader
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:[.,][0-9]+)*(?:[eE][+-]?[0-9]+)?")
+DELIMITERS = ",;\t"  # of fields, for some spreadsheet
 _LINES = re.compile(f"[{BREAKS}]")
 _ILLEGAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # in a workbook
 _RETURN = re.compile("\r\n?")
@@ -70,11 +71,13 @@ class Trial:
                     self.wrong(where, f"{text!r} became {cell!r}")
                     return
 
-    def check_formulas(self, where: str, rows: Rows) -> None:
+    def check_formulas(self, where: str, rows: Rows, delimiter: str = DELIMITERS) -> None:
+        """A spreadsheet may split cells of a text at other delimiters than that of the file."""
+        others = "".join(char for char in DELIMITERS if char not in delimiter)
         for row in rows:
             for cell in row:
-                if (line := live(cell)) is not None:
-                    self.wrong(where, f"a live formula: {line!r} in {cell!r}")
+                if (part := live(cell, others)) is not None:
+                    self.wrong(where, f"a live formula: {part!r} in {cell!r}")
                     return
 
     def check_lines(self, where: str, text: str, delimiter: str) -> None:
@@ -93,9 +96,9 @@ class Trial:
             self.wrong(where, f"it cannot be read: {type(error).__name__}: {said}")
 
 
-def live(cell: str) -> str | None:
-    """A line of a cell that a spreadsheet would run; None: there is none."""
-    for line in _LINES.split(cell):
+def live(cell: str, delimiters: str = "") -> str | None:
+    """A part of a cell that a spreadsheet would run; None: there is none."""
+    for line in re.split(f"[{BREAKS}{delimiters}]", cell):
         bare = line
         while bare and unicodedata.category(bare[0]) in ("Cc", "Cf", "Zs"):
             bare = bare[1:]
@@ -105,14 +108,14 @@ def live(cell: str) -> str | None:
 
 
 def is_guarded(cell: str, text: str) -> bool:
-    """Whether a cell is the text, but for apostrophes at the start of lines."""
+    """Whether a cell is the text, but for apostrophes at the start of lines and fields."""
     at = 0
     for position, char in enumerate(cell):
         if at < len(text) and text[at] == char:
             at += 1
             continue
         before = cell[:position].rstrip("'")
-        if char != "'" or (before and before[-1] not in BREAKS):
+        if char != "'" or (before and before[-1] not in BREAKS + DELIMITERS):
             return False
     return at == len(text)
 
@@ -137,7 +140,7 @@ def check_text(trial: Trial, where: str, path: Path) -> None:
     for name, read in (("pandas", _pandas), ("polars", _polars), ("arrow", _arrow)):
         trial.compare(f"{where}, {name}", lambda read=read: read(data, delimiter), trial.rows)  # type: ignore[misc]
     trial.check_lines(where, data.decode(), delimiter)
-    trial.check_formulas(where, _csv(data, delimiter))
+    trial.check_formulas(where, _csv(data, delimiter), delimiter)
 
 
 def check_parquet(trial: Trial, where: str, path: Path) -> None:
@@ -212,7 +215,7 @@ def check_sssom(trial: Trial, where: str, path: Path) -> None:
 
     trial.compare(where, read, trial.terms)
     trial.check_lines(where, table, "\t")
-    trial.check_formulas(where, _csv(table.encode(), "\t"))
+    trial.check_formulas(where, _csv(table.encode(), "\t"), "\t")
 
 
 def check_sssom_library(trial: Trial, where: str, path: Path) -> None:
@@ -245,7 +248,7 @@ def check_usagi(trial: Trial, where: str, path: Path) -> None:
     wanted = [(_RETURN.sub("\n", code), text) for code, text in trial.terms]
     trial.compare(where, read, wanted)
     trial.check_lines(where, text, ",")
-    trial.check_formulas(where, [_usagi(line) for line in lines])
+    trial.check_formulas(where, [_usagi(line) for line in lines], ",")
 
 
 def _usagi(line: str) -> tuple[str, ...]:
@@ -271,7 +274,7 @@ def check_omop(trial: Trial, where: str, path: Path) -> None:
             trial.terms,
         )
     trial.check_lines(where, data.decode(), ",")
-    trial.check_formulas(where, _csv(data, ","))
+    trial.check_formulas(where, _csv(data, ","), ",")
 
 
 def check_fhir(trial: Trial, where: str, path: Path) -> None:

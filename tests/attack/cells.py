@@ -18,7 +18,7 @@ import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from attack.cell_checks import SIGNS, Rows, Trial, check_sssom_library, in_a_workbook
+from attack.cell_checks import DELIMITERS, SIGNS, Rows, Trial, check_sssom_library, in_a_workbook
 from attack.forks import Forks
 from attack.frame import Attack, Tally
 from attack.inputs import make_index
@@ -72,12 +72,13 @@ def run(attack: Attack) -> Tally:
 
 
 def _hostile(rng: random.Random) -> str:
-    """A cell: a formula, or one after the end of a line, or any pieces."""
+    """A cell: a formula, or one after the end of a line or a delimiter, or any pieces."""
     kind = rng.randrange(3)
     if kind == 2:
         return "".join(rng.choices(_PIECES, k=rng.randint(1, 6)))
-    line = rng.choice(_BEFORE) + rng.choice(_PAYLOADS)
-    return rng.choice(("a", '"', "'", "")) + rng.choice(_ENDS) + line if kind else line
+    part = rng.choice(_BEFORE) + rng.choice(_PAYLOADS)
+    before = rng.choice(("a", '"', "'", "")) + rng.choice((*_ENDS, *DELIMITERS))
+    return before + part if kind else part
 
 
 def _table(rng: random.Random) -> Rows:

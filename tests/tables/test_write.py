@@ -168,11 +168,12 @@ def test_parquet_round_trips(tmp_path_factory, rows):
     assert list(read_column(path, "b")) == [b for _, b in rows]
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 @given(FIELDS)
-def test_a_guarded_cell_is_no_formula_and_has_its_text_back(text):
-    guard = Guard()
-    assert plain(guard(text)) == text
-    assert safe(guard(text)) == guard(text)
+def test_a_guarded_cell_is_no_formula_and_has_its_text_back(delimiter, text):
+    guard = Guard(delimiter)
+    assert plain(guard(text), delimiter) == text
+    assert safe(guard(text), delimiter) == guard(text)
     assert guard.changed in (0, 3)
 
 
@@ -190,9 +191,24 @@ def test_formulas_are_escaped(cell):
 def test_nothing_that_cannot_be_seen_hides_a_formula():
     kinds = ("Cc", "Cf", "Zs")
     unseen = [char for char in map(chr, range(0x110000)) if unicodedata.category(char) in kinds]
-    for char in {*unseen} - {*"\n\r\v\f\x1c\x1d\x1e\x85"}:
+    for char in {*unseen} - {*"\t\n\r\v\f\x1c\x1d\x1e\x85"}:
         assert safe(f"{char}=1") == f"'{char}=1"
         assert safe(f"a\r{char}{char}=1") == f"a\r'{char}{char}=1"
+    assert safe("\t=1") == "'\t'=1"  # it may be seen, as what is between two fields
+    assert safe("a\r\t=1", "\t") == "a\r'\t=1"
+
+
+@pytest.mark.parametrize(("delimiter", "others"), [
+    (",", ";\t"), (";", ",\t"), ("\t", ",;"), ("|", ",;\t")
+])  # fmt: skip
+@given(st.lists(FIELDS, max_size=3), st.sampled_from(["=cmd", " +cmd", '"@x', "-2+3", "\u200b=1"]))
+def test_no_field_of_another_delimiter_is_a_formula(delimiter, others, parts, formula):
+    """A spreadsheet may split a file at what it is set to, and at several delimiters at once."""
+    for other in others:
+        cell = safe(other.join(["a", *parts, formula]), delimiter)
+        assert cell.endswith(f"{other}'{formula}")
+        assert safe(f"a{delimiter}x{formula}", delimiter) == f"a{delimiter}x{formula}"
+        assert safe(f"a{other} -1.5{other}-2", delimiter) == f"a{other} -1.5{other}-2"
 
 
 def test_a_quote_hides_no_formula_in_a_later_line():

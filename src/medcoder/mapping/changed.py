@@ -61,7 +61,7 @@ def changed(project: Project) -> tuple[dict[str, int], Path]:
         table.row(COLUMNS)
         for change in changes(project):
             counts[change.kind] += 1
-            table.row([safe(field) for field in _fields(change)])
+            table.row([safe(field, "\t") for field in _fields(change)])
     return {kind: counts[kind] for kind in KINDS}, path
 
 

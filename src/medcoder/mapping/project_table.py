@@ -274,11 +274,12 @@ def _write_text(project: Project, table: Any, added: Sequence[Column], path: Pat
     encoding = "utf-8-sig" if table.marked else "utf-8"
     with path.open("w", encoding=encoding, newline="") as out:
         writer = TextWriter(out, delimiter=table.delimiter)
-        writer.row([safe(name) for name in _names(table, added)])
+        cut = table.delimiter
+        writer.row([safe(name, cut) for name in _names(table, added)])
         rows, done = _stream(project, added), 0
         for batch in grouped(rows, _BATCH, lambda row: sum(map(len, row[0]))):
             writer.rows(
-                [safe(field) for field in fields] + [_text(cell) for cell in cells]
+                [safe(field, cut) for field in fields] + [_text(cell, cut) for cell in cells]
                 for fields, cells in batch
             )
             done += len(batch)
@@ -342,5 +343,5 @@ def _schema(table: Any, added: Sequence[Column]) -> pa.Schema:
     return schema.remove_metadata()
 
 
-def _text(cell: Value) -> str:
-    return safe(cell) if isinstance(cell, str) else "" if cell is None else f"{cell:g}"
+def _text(cell: Value, delimiter: str) -> str:
+    return safe(cell, delimiter) if isinstance(cell, str) else "" if cell is None else f"{cell:g}"

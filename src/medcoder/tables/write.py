@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import IO
 
 # Spreadsheets of East Asia take the wide forms as well.
 _SIGNS = "=+\\-@\uff1d\uff0b\uff0d\uff20"
 _BREAKS = "\r\n\v\f\x1c-\x1e\x85\u2028\u2029"  # that some reader takes for the end of a line
+# Where a spreadsheet may begin a field, whatever the file has between its fields. LibreOffice
+# splits at all of these unless told otherwise, but not within quotes. Excel splits at the list
+# separator of the region, a semicolon in much of Europe, and then knows quotes at the start of a
+# field alone: in `1,"a;=x;b"` it finds `=x`.
+_DELIMITERS = ",;\t"
 # What may stand before a sign without hiding it: other spaces and control characters, the mark of
 # byte order, and characters that take no room, such as those that turn the direction.
 _LEAD = (
-    "\x00-\x08\t\x0e-\x1b\x1f \x7f-\x84\x86-\xa0\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890"
+    "\x00-\x08\x0e-\x1b\x1f \x7f-\x84\x86-\xa0\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890"
     "\u0891\u08e2\u1680\u180b-\u180f\u2000-\u200f\u202a-\u202f\u205f-\u206f\u3000\ufe00-\ufe0f"
     "\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3"
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-_NUMBER = rf"[+-]?[0-9]+(?:[.,][0-9]+)*(?:[eE][+-]?[0-9]+)?(?=[{_BREAKS}]|\Z)"
-_LIVE = rf"(?!{_NUMBER})[{_SIGNS}]"
-# How a cell begins that would be run, and a later line of it. There a quote hides nothing: it is
-# written twice, which is an empty text to a reader that takes the line for the start of a row.
-_FIRST = rf"(?=[\t\r\n]|[{_LEAD}]*{_LIVE})"
-_LATER = rf"(?=[\"{_LEAD}]*{_LIVE})"
-_FORMULA = re.compile(rf"\A{_FIRST}|(?<=[{_BREAKS}]){_LATER}")
-_MARKED = re.compile(rf"\A'*{_FIRST}|(?<=[{_BREAKS}])'*{_LATER}")  # with apostrophes before it
-_UNMARKED = re.compile(rf"\A'('*){_FIRST}|(?<=[{_BREAKS}])'('*){_LATER}")  # with at least one
+_NUMBER = r"[+-]?[0-9]+(?:[.,][0-9]+)*(?:[eE][+-]?[0-9]+)?"
 _MARK = "\ufeff"  # at the start of a file, readers take it away
 _EDGES = ("", " ", _MARK)  # how a line begins that must be looked at: empty, too
 
@@ -77,42 +75,76 @@ class TextWriter:
         return '"' + field.replace('"', '""') + '"'
 
 
-def safe(cell: str) -> str:
-    """The cell with an apostrophe before every line of it that a spreadsheet would run.
+class _Rules:
+    """Which cells of a file are taken for formulas, by what is between its fields."""
 
-    Every line, since a reader that knows no quotes takes it for the start of a row. Plain numbers
-    such as -1.5 stay as they are.
+    def __init__(self, delimiter: str) -> None:
+        others = _DELIMITERS.replace(delimiter, "")
+        lead = _LEAD if "\t" in others else rf"{_LEAD}\t"
 
-    >>> safe("=1+1"), safe("-1.5"), safe("asthma"), safe("a\\r=1+1")
-    ("'=1+1", '-1.5', 'asthma', "a\\r'=1+1")
+        def live(ends: str) -> str:
+            return rf"(?!{_NUMBER}(?=[{ends}]|\Z))[{_SIGNS}]"
+
+        # How a cell begins that would be run, and a later line or field of it. There a quote hides
+        # nothing: it is written twice, which is an empty text to who takes that for a field.
+        first = rf"(?=[\t\r\n]|[{lead}]*{live(_BREAKS)})"
+        line = rf"(?=[\"{lead}]*{live(_BREAKS)})"
+        field = rf"(?=[\"{lead}]*{live(_BREAKS + others)})"
+        starts = ((r"\A", first), (rf"(?<=[{_BREAKS}])", line), (rf"(?<=[{others}])", field))
+
+        def pattern(form: str) -> re.Pattern[str]:
+            return re.compile("|".join(after + form.format(begin) for after, begin in starts))
+
+        self.formula = pattern("{}")
+        self.marked = pattern("'*{}")  # with apostrophes before it
+        self.unmarked = pattern("'(?='*{})")  # the first of them
+        self._one, self._two = others[0], others[-1]
+
+    def is_plain(self, cell: str) -> bool:
+        """Whether nothing needs to be looked for: so with nearly every cell, and fast."""
+        # No end of a line is printable, and neither is a tab.
+        if not cell.isprintable() or self._one in cell or self._two in cell:
+            return False
+        return cell[:1].isalnum() or not cell
+
+
+_rules = cache(_Rules)
+
+
+def safe(cell: str, delimiter: str = ",") -> str:
+    """The cell with an apostrophe before every part of it that a spreadsheet would run.
+
+    A part is a line, since a reader that knows no quotes takes it for the start of a row, and what
+    comes after another delimiter than that of the file. Plain numbers such as -1.5 stay.
+
+    >>> safe("=1+1"), safe("-1.5"), safe("asthma"), safe("a\\r=1+1"), safe("a;=1+1")
+    ("'=1+1", '-1.5', 'asthma', "a\\r'=1+1", "a;'=1+1")
     """
-    return cell if _is_plain(cell) else _FORMULA.sub("'", cell)
+    rules = _rules(delimiter)
+    return cell if rules.is_plain(cell) else rules.formula.sub("'", cell)
 
 
 class Guard:
     """`safe` with an inverse, `plain`; counts the cells that it changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, delimiter: str = ",") -> None:
         self.changed = 0
+        self._rules = _rules(delimiter)
 
     def __call__(self, text: str) -> str:
-        if _is_plain(text):
+        if self._rules.is_plain(text):
             return text
-        # A line that looks as if it had been changed is changed too: then `plain` is the inverse.
-        cell = _MARKED.sub(r"\g<0>'", text)
+        # A part that looks as if it had been changed is changed too: then `plain` is the inverse.
+        cell = self._rules.marked.sub(r"\g<0>'", text)
         self.changed += cell != text
         return cell
 
 
-def plain(cell: str) -> str:
+def plain(cell: str, delimiter: str = ",") -> str:
     """The text of a cell that `Guard` wrote.
 
     >>> plain("'=1+1"), plain("'tis"), plain(Guard()("'=1+1"))
     ('=1+1', "'tis", "'=1+1")
     """
-    return cell if _is_plain(cell) else _UNMARKED.sub(r"\1\2", cell)
-
-
-def _is_plain(cell: str) -> bool:
-    """Whether nothing needs to be looked for: so with nearly every cell, and fast."""
-    return cell[:1].isalnum() and cell.isprintable()  # no end of line is printable
+    rules = _rules(delimiter)
+    return cell if rules.is_plain(cell) else rules.unmarked.sub("", cell)

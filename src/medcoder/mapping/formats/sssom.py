@@ -114,7 +114,7 @@ class _Writer:
         self.systems: dict[str, System] = {}
         self._asked, self._versions = asked(project), versions(project)
         self._created = str(project.meta.get("created") or datetime.now(UTC).isoformat())
-        self._cell, self._seen, self._nameless, self._codes = Cells(), Seen(), 0, 0
+        self._cell, self._seen, self._nameless, self._codes = Cells("\t"), Seen(), 0, 0
 
     def write(self, stream: IO[str], project: Project, progress: Progress | None) -> None:
         table = TextWriter(stream, delimiter="\t")
@@ -336,7 +336,7 @@ def _rows(path: Path, lines: list[str], before: int) -> Iterator[tuple[int, list
     try:
         for fields in table:
             if fields or table.line_num == 1:
-                yield before + table.line_num, [plain(field) for field in fields]
+                yield before + table.line_num, [plain(field, "\t") for field in fields]
     except csv.Error as error:
         row = before + table.line_num
         raise InputError("not a table", file=path, row=row, values=error) from error
