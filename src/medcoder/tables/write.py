@@ -98,7 +98,8 @@ class _Rules:
         self.formula = pattern("{}")
         self.marked = pattern("'*{}")  # with apostrophes before it
         self.unmarked = pattern("'(?='*{})")  # the first of them
-        self._one, self._two = others[0], others[-1]
+        printable = others.replace("\t", "")
+        self._one, self._two = printable[0], printable[-1]
 
     def is_plain(self, cell: str) -> bool:
         """Whether nothing needs to be looked for: so with nearly every cell, and fast."""
