@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -160,6 +161,22 @@ def test_on_a_full_disk_a_project_is_read_and_a_decision_says_why_not(disk, ward
     with Project.open(tmp_path / "copy") as project:
         assert [event.note for event in project.history()] == ["sure"]
         project.verify()
+
+
+def test_under_a_limit_on_the_size_of_files_a_project_is_made_or_there_is_no_room(tmp_path):
+    was = resource.getrlimit(resource.RLIMIT_FSIZE)
+    said = []
+    for size in range(60_000, 80_000, 200):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, was[1]))
+        try:
+            Project.create(tmp_path / f"{size}").close()
+            said.append("made")
+        except DiskFull:
+            said.append("full")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, was)
+    assert said == sorted(said)  # full, then made
+    assert set(said) == {"full", "made"}
 
 
 def test_a_project_is_made_where_there_are_no_hard_links(tmp_path, monkeypatch):

@@ -24,7 +24,8 @@ from medcoder.mapping.project.stored import (
 from medcoder.unfinished import sweep, unfinished
 
 APPLICATION = 0x6D65646D  # "medm", in the header of the file
-_ROOM = 1 << 16  # bytes; with fewer, an error of writing means a full disk
+# Bytes; with fewer, an error of writing means a full disk. Making a project takes a bit over half.
+_ROOM = 1 << 17
 WAIT = 30.0  # seconds that a writer waits for another
 
 _DAMAGED = (
