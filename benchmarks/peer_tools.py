@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import resource
@@ -170,6 +171,41 @@ def text2term(job: Job) -> Ask:
     return ask
 
 
+def minilm_faiss(job: Job) -> Ask:
+    """Cosines of vectors of a sentence-transformers model, by an exact index of faiss.
+
+    `job.model` is its folder. The vectors of the titles are kept in `job.work`.
+    """
+    import faiss
+    from sentence_transformers import SentenceTransformer
+
+    from medcoder.files import replacing
+
+    # On the processor, as the others are.
+    model = SentenceTransformer(job.model, device="cpu")
+    digest = hashlib.sha256("\n".join(job.titles).encode())
+    for file in sorted(path for path in Path(job.model).rglob("*") if path.is_file()):
+        digest.update(file.read_bytes())
+    file = job.work / f"{digest.hexdigest()[:16]}.npy"
+
+    def vectors(texts: list[str]) -> Any:
+        rows = model.encode(texts, normalize_embeddings=True, show_progress_bar=len(texts) > 9999)
+        return np.asarray(rows, np.float32)
+
+    if not file.exists():
+        with replacing(file) as draft, draft.open("wb") as stream:
+            np.save(stream, vectors(job.titles))
+    titles = np.load(file)
+    index = faiss.IndexFlatIP(titles.shape[1])
+    index.add(titles)
+
+    def ask(texts: list[str]) -> list[list[int]]:
+        _, numbers = index.search(vectors(texts), TOP)
+        return [[int(number) for number in row if number >= 0] for row in numbers]
+
+    return ask
+
+
 OURS = {
     "medcoder": Tool("all stages", medcoder("exact", "dense", "ngram")),
     "medcoder-dense": Tool("without trigrams", medcoder("exact", "dense")),
@@ -183,3 +219,7 @@ PEERS = {
     "rapidfuzz-ratio": Tool("ratio", rapidfuzz("ratio"), "rapidfuzz"),
 }
 TOOLS = OURS | PEERS
+# Of a model that must be given: not among those that `peers.py` asks.
+WITH_MODEL = {
+    "minilm-faiss": Tool("an encoder, exact search", minilm_faiss, "sentence-transformers"),
+}

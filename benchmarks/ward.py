@@ -1,6 +1,7 @@
 """How ward strings are answered: by language and kind, against ICD-10-CM.
 
 python benchmarks/ward.py [dev|test] [--languages en de] [--index DIR] [--errors F] [--json F]
+python benchmarks/ward.py [dev|test] --against TOOL... [--minilm MODEL_DIR] [--work WORK]
 
 The sets are data/eval/{dev,test}/ward, a file a language: a string, its kind, the acceptable
 ICD-10-CM categories, and what the string says beside (history, family, negated, doubt, side).
@@ -11,6 +12,12 @@ ICD-10-CM categories, and what the string says beside (history, family, negated,
 - answered, of all strings; right, of the answered ones. What means nothing, or is negated, is
   answered rightly by no answer: an answer to it is wrong.
 - sure: confidence 0.9 or more, of all strings; right, of these.
+
+--against: `first` of text2term, rapidfuzz, tfidf and minilm-faiss too, on the same strings. They get
+all names of ICD-10-CM, titles and inclusion terms, and the whole string; of several things in it,
+any is right. They have no confidence, so that there is no more to compare. What is not installed is
+left out. --minilm is a folder of a sentence-transformers model, whose vectors of the names are kept
+in --work.
 """
 
 from __future__ import annotations
@@ -18,18 +25,24 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from medcoder import Normalizer
 from medcoder.types import Answer, Match
+from peer_tools import PEERS, WITH_MODEL, Job
+from peers import dictionary
 
 LANGUAGES = ("en", "de", "es", "fr", "nl")
+AGAINST = PEERS | WITH_MODEL
 VOCABULARY = "ICD10CM"
 SURE = 0.9
+String = tuple[str, str]  # language and text
 ROOT = Path(__file__).resolve().parent.parent / "data" / "eval"
 
 
@@ -41,6 +54,10 @@ class Ward(NamedTuple):
     kind: str
     parts: list[frozenset[str]]  # acceptable categories of each thing in it; none: it is nothing
     attributes: frozenset[str]
+
+    @property
+    def string(self) -> String:
+        return self.language, self.text
 
     @property
     def meant(self) -> bool:
@@ -122,6 +139,53 @@ def table(rows: dict[str, list[tuple[Ward, Verdict]]]) -> list[dict[str, Any]]:
     return entries
 
 
+def asked_others(
+    names: Sequence[str], wards: Sequence[Ward], work: Path, model: Path | None
+) -> Iterator[tuple[str, dict[String, bool]]]:
+    """Of each tool whether the first of what it finds for a string is right."""
+    codes, titles = named_codes()
+    for name in names:
+        tool = AGAINST[name]
+        if tool.needs and not any(distributions(name=tool.needs)):
+            sys.stderr.write(f"{name}: left out, not installed: pip install {tool.needs}\n")
+            continue
+        if name in WITH_MODEL and model is None:
+            sys.stderr.write(f"{name}: left out, it needs --minilm MODEL_DIR\n")
+            continue
+        start = time.process_time()
+        ask = tool.build(Job(titles, {}, work, str(model)))
+        found = ask([ward.text for ward in wards])
+        best = [codes[numbers[0]][:3] if numbers else "" for numbers in found]
+        sys.stderr.write(f"{name}: {time.process_time() - start:.1f} s of CPU\n")
+        right = {
+            ward.string: any(category in part for part in ward.parts)
+            for ward, category in zip(wards, best, strict=True)
+        }
+        yield name, right
+
+
+def named_codes() -> tuple[list[str], list[str]]:
+    """The names of ICD-10-CM, and the code of each."""
+    titles, inclusions = dictionary()
+    named = [*titles.items(), *((code, text) for text, code in inclusions)]
+    return [code for code, _ in named], [text for _, text in named]
+
+
+def table_of_others(
+    rows: dict[str, list[tuple[Ward, Verdict]]], others: dict[str, dict[String, bool]]
+) -> list[dict[str, Any]]:
+    """`first` of all tools."""
+    entries = []
+    for name, some in rows.items():
+        meant = [(ward, verdict) for ward, verdict in some if ward.meant]
+        ours = share(verdict.first for _, verdict in meant)
+        theirs = {
+            tool: share(first[ward.string] for ward, _ in meant) for tool, first in others.items()
+        }
+        entries.append({"strings": name, "n": len(meant), "medcoder": ours} | theirs)
+    return entries
+
+
 def share(values: Iterable[bool]) -> float | None:
     some = list(values)
     return sum(some) / len(some) if some else None
@@ -150,9 +214,15 @@ def main() -> None:
     parser.add_argument("--index", type=Path, help="default: the bundled one")
     parser.add_argument("--errors", type=Path, help="a table of what was not right")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--against", nargs="+", choices=AGAINST, default=[], metavar="TOOL",
+                        help=f"other tools: {', '.join(AGAINST)}")  # fmt: skip
+    parser.add_argument("--minilm", type=Path, help="a folder of a sentence-transformers model")
+    parser.add_argument("--work", type=Path, help="where the vectors of --minilm are kept")
     asked = parser.parse_args()
     normalizer = Normalizer.load(asked.index)
-    split = {"split": True} if "split" in Normalizer.normalize_many.__annotations__ else {}
+    split: dict[str, Any] = {}
+    if "split" in Normalizer.normalize_many.__annotations__:  # no version before had it
+        split["split"] = True
     rows: dict[str, list[tuple[Ward, Verdict]]] = {}
     wrong = []
     for language in asked.languages:
@@ -176,6 +246,16 @@ def main() -> None:
         sys.stderr.write(f"{language}: {len(wards)} strings, {seconds:.1f} s of CPU\n")
     entries = table(rows)
     sys.stdout.write(shown(entries) + "\n")
+    if asked.against:
+        wards = [ward for language in asked.languages for ward, _ in rows[language]]
+        with tempfile.TemporaryDirectory() as folder:
+            work = asked.work or Path(folder)
+            work.mkdir(parents=True, exist_ok=True)
+            others = dict(asked_others(asked.against, wards, work, asked.minilm))
+        compared = table_of_others(rows, others)
+        sys.stdout.write(f"\nRight category first\n\n{shown(compared)}\n")
+        for entry, other in zip(entries, compared, strict=True):
+            entry["first of others"] = {name: other[name] for name in others}
     if asked.errors:
         asked.errors.write_text("\n".join(wrong) + "\n", encoding="utf-8")
     if asked.json:
