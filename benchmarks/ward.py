@@ -13,10 +13,10 @@ ICD-10-CM categories, and what the string says beside (history, family, negated,
   answered rightly by no answer: an answer to it is wrong.
 - sure: confidence 0.9 or more, of all strings; right, of these.
 
---against: `first` of text2term, rapidfuzz, tfidf and minilm-faiss too, on the same strings. They get
+--against: `first` of text2term, rapidfuzz, tfidf, minilm-faiss too, on the same strings. They get
 all names of ICD-10-CM, titles and inclusion terms, and the whole string; of several things in it,
-any is right. They have no confidence, so that there is no more to compare. What is not installed is
-left out. --minilm is a folder of a sentence-transformers model, whose vectors of the names are kept
+any is right. They have no confidence, so there is no more to compare. What is not installed is left
+out. --minilm is a folder of a sentence-transformers model, whose vectors of the names are kept
 in --work.
 """
 
