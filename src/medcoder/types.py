@@ -254,7 +254,7 @@ class Match:
     # dense stage was left out
     cosine: float | None = None
     similarity: float | None = None  # of their trigrams; None where that stage was left out
-    score: float  # what the order goes by: 1 if exact, or cosine and similarity fused
+    score: float  # what it was found by: 1 if exact, or cosine and similarity fused
     # Calibrated probability that the term is what the string means. Concepts that share it, such as
     # a disease in two vocabularies, all have it.
     confidence: float
@@ -262,6 +262,8 @@ class Match:
     attributes: tuple[Attribute, ...] = ()  # what was taken off the string for the look-up
     span: Span | None = None  # of the part of the string that it is for; None: the whole
     twins: tuple[str, ...] = ()  # ids of the same thing in other vocabularies; `codes` has theirs
+    # What each feature adds to the log-odds of the confidence; empty where that is not known.
+    weighed: Mapping[str, float] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def source(self) -> str:

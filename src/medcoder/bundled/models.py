@@ -21,7 +21,7 @@ _RELEASED = {
         f"medcoder-all/{META}": "08bca81a433e3a110bd16b7c15227bc9",
         "medcoder-all.open.vectors.safetensors": "dc9de7822d8afe6dce1736786e505c49",
         "medcoder-all.open.derived.vectors.safetensors": "789d9021bfbd5232dae92b213391e0ac",
-        "medcoder-all.open.calibration.json": "8e69cbedebd35a5cb75d933b824487ac",
+        "medcoder-all.open.calibration.json": "614026412284bbe999db8eb31615de4c",
     },
 }
 
@@ -55,6 +55,11 @@ def bundled_calibration(encoder: str) -> Path | None:
         if file.exists() and fingerprint(folder, kind="encoder") == encoder:
             return file
     return None
+
+
+def bundled_weights() -> Path:
+    """The file of weights and confidences from which those of other models start."""
+    return MODELS / f"{MODEL}.open.calibration.json"
 
 
 def check_bundled(folder: Path) -> None:

@@ -12,6 +12,7 @@ from medcoder.cli.console import add_row, errors, line, new_table, out, print_js
 from medcoder.cli.open import open_index
 from medcoder.cli.options import AsJson, Index, name_list
 from medcoder.cli.texts import File, Texts, given
+from medcoder.normalize.reasons import in_words
 from medcoder.normalize.stages import STAGES
 from medcoder.text import clean
 from medcoder.types import Answer, Attribute, Match
@@ -120,8 +121,8 @@ def as_dict(answer: Answer, top: int, *, explain: bool) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "query": answer.query,
         "status": answer.status,
-        "matches": [match.as_dict(keys, digits=_DIGITS) for match in _shown(answer, top)],
-        "rejected": [match.as_dict(keys, digits=_DIGITS) for match in answer.rejected[:top]],
+        "matches": [_as_dict(match, keys) for match in _shown(answer, top)],
+        "rejected": [_as_dict(match, keys) for match in answer.rejected[:top]],
         "confidence": round(answer.confidence, _DIGITS),
         "threshold": round(answer.threshold, _DIGITS),
         "reason": answer.reason,
@@ -131,6 +132,14 @@ def as_dict(answer: Answer, top: int, *, explain: bool) -> dict[str, Any]:
         "parts": [as_dict(part, top, explain=explain) for part in answer.parts],
     }
     return entry | ({"why": why(answer)} if explain else {})
+
+
+def _as_dict(match: Match, keys: Sequence[str]) -> dict[str, Any]:
+    entry = match.as_dict(keys, digits=_DIGITS)
+    if keys == _KEYS:
+        return entry
+    weighed = {name: round(part, _DIGITS) for name, part in match.weighed.items() if part}
+    return entry | {"weighed": weighed}
 
 
 def _shown(answer: Answer, top: int) -> Sequence[Match]:
@@ -196,6 +205,8 @@ def show_reasons(answers: Sequence[Answer], top: int) -> None:
                 f"similarity {_number(match.similarity)}, stage {match.stage}"
             )
             line(("    confidence  ", "dim"), scores)
+            for part, reason in in_words(match.weighed):
+                line(("    weighs      ", "dim"), f"{part:+.2f}  {reason}")
             if match.attributes:
                 line(("    said of it  ", "dim"), ", ".join(map(said, match.attributes)))
             if match.twins:
@@ -241,7 +252,7 @@ def _best(best: Match, equals: int) -> str:
         rivals = f", and so do {equals} of the other candidates" if equals else ""
         return f"It equals {of} {best.term!r}, but for case, accents and punctuation{rivals}."
     return (
-        f"The best score, {best.score:.3f}, is that of {of} {best.term!r}, found "
+        f"What speaks most is for {of} {best.term!r}, found "
         f"{STAGES.load(best.stage).label} (cosine {_number(best.cosine)}, similarity of letters "
         f"{_number(best.similarity)})."
     )
@@ -251,7 +262,8 @@ def _next(others: Sequence[Match]) -> list[str]:
     if not others:
         return ["There is no other candidate."]
     second = others[0]
-    return [f"The next, {second.name} ({second.concept}), has {second.score:.3f}."]
+    sure = f"{second.confidence:.3f}"
+    return [f"The next, {second.name} ({second.concept}), has a confidence of {sure}."]
 
 
 def _verdict(answer: Answer) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import NamedTuple
 
 from medcoder.kg import KG
 from medcoder.normalize.batch import Candidate
-from medcoder.normalize.calibrate import Calibration, leaders
+from medcoder.normalize.calibrate import Calibration
+from medcoder.normalize.choices import Table, choices, leaders, relatives
 from medcoder.normalize.custom_terms import SOURCE, CustomTerms
 from medcoder.normalize.filters import Filter
 from medcoder.normalize.interpretations import Interpretation, Understood, says
@@ -19,12 +20,12 @@ from medcoder.text import nothing_meant
 from medcoder.types import DERIVED, Answer, Attribute, Code, Match, Span
 
 ABBREVIATION, CODE = "abbreviation", "code"  # stages
-_UNLISTED = 0.5  # how well a meaning that nobody listed fits, as a share of how those listed do
 _REVIEWS = {
     "history": "it is said to be past ({cue}), and nothing here surely says so",
     "family": "it is said of the family ({cue}), and nothing here surely says so",
     "doubt": "in doubt ({cue})",
 }
+_EXPLAINED = 2  # candidates of which it is said what speaks for them
 _LIKE_NOTHING = 0.1  # confidence below which what is negated is no finding
 # How a term says that something is not as it should be.
 _LACKS = re.compile(
@@ -50,25 +51,31 @@ class Asked:
 
 
 class _Weighed(NamedTuple):
-    """A candidate of an interpretation."""
+    """A candidate with its confidence, and the reading that it is of."""
 
     candidate: Candidate
     confidence: float
     written_out: bool
+    columns: Table  # its features: see `Weights.contributions`
 
 
 class _Scores(NamedTuple):
-    """The candidates of an interpretation, with the confidence of each."""
+    """The candidates of a string, best first."""
 
-    meant: Interpretation
-    candidates: Sequence[Candidate]
-    confidences: Sequence[float]
+    entries: Sequence[_Weighed]
     least: float
-    unread: bool
+    calibration: Calibration
+    unread: bool = False
 
     @property
     def best(self) -> float:
-        return self.confidences[0] if self.confidences else 0.0
+        return self.entries[0].confidence if self.entries else 0.0
+
+    def contributions(self, entry: _Weighed) -> Mapping[str, float]:
+        """What speaks for the best candidates, which are explained."""
+        if all(entry is not other for other in self.entries[:_EXPLAINED]):
+            return {}
+        return self.calibration.weights.contributions(entry.columns)
 
 
 class Answers:
@@ -76,7 +83,7 @@ class Answers:
 
     def __init__(self, kg: KG, custom_terms: CustomTerms) -> None:
         self._kg, self._custom_terms = kg, custom_terms
-        self._twins = Twins(kg)
+        self._twins, self._kin = Twins(kg), relatives(kg)
 
     def answer(
         self, query: str, understood: Understood, asked: Asked, span: Span | None = None
@@ -93,14 +100,15 @@ class Answers:
                 reason="not a term: it stands for nothing",
                 span=span,
             )
-        scores = [self._scores(meant, asked) for meant in understood.meant]
-        weighed = _weighed(scores)
-        least = scores[0].least
+        scores = self._scores(query, understood.meant, asked)
+        weighed, least = scores.entries, scores.least
         names = leaders([entry.candidate for entry in weighed])
         twins, namesakes = self._twins_of(weighed, names)
         others = (entry for entry in weighed[1:] if entry.candidate.concept not in twins)
         matches = tuple(
-            self._match(entry, asked, understood.attributes, () if position else twins, span)
+            self._match(
+                entry, scores, asked, understood.attributes, () if position else twins, span
+            )
             for position, entry in enumerate(islice(chain(weighed[:1], others), asked.top))
         )
         answer = Answer(
@@ -134,9 +142,9 @@ class Answers:
         if answer.confidence >= _LIKE_NOTHING:
             return None
         for said in understood.said:
-            scores = self._scores(Interpretation(said), asked)
-            if scores.candidates and scores.best >= scores.least:
-                best = scores.candidates[0]
+            scores = self._scores(said, [Interpretation(said)], asked)
+            if scores.entries and scores.best >= scores.least:
+                best = scores.entries[0].candidate
                 names = f"{self._term(best)[0]} {self._kg.terms.preferred(best.concept)}"
                 if _LACKS.search(names):
                     whole = Understood((Interpretation(said),))
@@ -148,14 +156,13 @@ class Answers:
         decides = understood.decides
         saying: list[Answer] = []
         for said in understood.said:
-            scores = self._scores(Interpretation(said), asked)
-            found = zip(scores.candidates, scores.confidences, strict=False)
+            scores = self._scores(said, [Interpretation(said)], asked)
             past = [
-                self._match(_Weighed(candidate, confidence, False), asked, understood.attributes)
-                for candidate, confidence in found
-                if says(decides, self._term(candidate)[0])
+                self._match(entry, scores, asked, understood.attributes)
+                for entry in scores.entries[: max(asked.top, _EXPLAINED)]
+                if says(decides, self._term(entry.candidate)[0])
             ]
-            if not past or not says(decides, self._term(scores.candidates[0])[0]):
+            if not past or not says(decides, self._term(scores.entries[0].candidate)[0]):
                 continue
             concepts = {match.concept for match in past}
             rest = [match for match in answer.candidates if match.concept not in concepts]
@@ -177,23 +184,37 @@ class Answers:
         surer = max(best, answer, key=lambda some: some.confidence)
         return replace(_refused(surer, ""), review=_REVIEWS[decides].format(cue=understood.cue))
 
-    def _scores(self, meant: Interpretation, asked: Asked) -> _Scores:
-        candidates = asked.ranked.get(meant.text, ())
-        settled = bool(candidates) and candidates[0].settled
+    def _scores(self, text: str, meant: Sequence[Interpretation], asked: Asked) -> _Scores:
+        """The candidates of all that a string may mean, weighed."""
+        first = next((asked.ranked[some.text] for some in meant if asked.ranked.get(some.text)), ())
+        settled = bool(first) and first[0].settled
         calibration, least = asked.calibration(settled), _threshold(asked, settled=settled)
-        count = _looked_at(candidates, asked.top)
-        confidences = calibration.confidences(candidates, count).tolist()
+        some = choices(text, meant, asked.ranked, self._kin)
+        if some is None:
+            return _Scores((), least, calibration)
+        ranked = calibration.weights.rank(some)
+        best = int(ranked.order[0])
         # By the threshold that was fitted: a confidence does not hang on what is asked for.
-        unread = bool(candidates) and asked.unread(
-            meant.text,
-            candidates[0],
-            lambda: self._term(candidates[0])[0],
-            confidences[0],
+        unread = asked.unread(
+            meant[some.readings[best]].text,
+            some.candidates[best],
+            lambda: self._term(some.candidates[best])[0],
+            float(ranked.confidences[0]),
             calibration.threshold,
         )
-        if unread:
-            confidences = [0.0] * len(confidences)
-        return _Scores(meant, candidates, confidences, least, unread)
+        entries = [
+            _Weighed(
+                some.candidates[position],
+                0.0 if unread else confidence,
+                meant[some.readings[position]].written_out,
+                columns,
+            )
+            for position, confidence, columns in zip(
+                ranked.order.tolist(), ranked.confidences.tolist(), ranked.columns, strict=True
+            )
+        ]
+        entries += islice(_unmeasured(entries, meant, asked.ranked), asked.top)
+        return _Scores(entries, least, calibration, unread)
 
     def _twins_of(
         self, weighed: Sequence[_Weighed], names: Sequence[int]
@@ -222,6 +243,7 @@ class Answers:
     def _match(
         self,
         entry: _Weighed,
+        scores: _Scores,
         asked: Asked,
         attributes: tuple[Attribute, ...],
         twins: Sequence[int] = (),
@@ -249,6 +271,7 @@ class Answers:
             attributes=attributes,
             span=span,
             twins=tuple(others),
+            weighed=scores.contributions(entry),
         )
 
     def _term(self, candidate: Candidate) -> tuple[str, str, str]:
@@ -263,45 +286,21 @@ class Answers:
         return entry.text, entry.language, entry.vocabulary
 
 
-def _looked_at(candidates: Sequence[Candidate], top: int) -> int:
-    """How many of the first candidates count: those that bear the name of the best, which may be
-    its twins, and as many more as are asked for.
+def _unmeasured(
+    entries: Sequence[_Weighed],
+    meant: Sequence[Interpretation],
+    ranked: Mapping[str, Sequence[Candidate]],
+) -> Iterator[_Weighed]:
+    """What was found beyond the candidates that are weighed: as sure as the last of those at most.
+
+    They say nothing of the others, so no confidence hangs on how many are asked for.
     """
-    bearers = (position for position, leader in enumerate(leaders(candidates)) if leader == 0)
-    return top + max(bearers, default=0)
-
-
-def _weighed(scores: Sequence[_Scores]) -> list[_Weighed]:
-    """The candidates of all interpretations, each concept once, best first.
-
-    An interpretation counts by how likely it is, and by how well the terminology knows it. The
-    confidence in a concept is what the interpretations that find it add up to.
-    """
-    if len(scores) == 1 and scores[0].meant.weight == 1.0:
-        [only] = scores
-        return [
-            _Weighed(candidate, confidence, only.meant.written_out)
-            for candidate, confidence in zip(only.candidates, only.confidences, strict=False)
-        ]
-    likely = [score.meant.weight * score.best for score in scores]
-    listed = sum(score.meant.weight for score in scores)
-    known = sum(likely)
-    unlisted = max(1.0 - listed, 0.0) * _UNLISTED * known / max(listed, 1e-9)
-    total = max(known + unlisted, 1e-9)
-    best: dict[int, _Weighed] = {}
-    sums: dict[int, float] = {}
-    order: dict[int, float] = {}
-    for score, share in zip(scores, likely, strict=True):
-        pairs = zip(score.candidates, score.confidences, strict=False)
-        for candidate, confidence in pairs:
-            part = share / total * confidence
-            concept = candidate.concept
-            if part > order.get(concept, -1.0):
-                order[concept] = part
-                best[concept] = _Weighed(candidate, 0.0, score.meant.written_out)
-            sums[concept] = sums.get(concept, 0.0) + part
-    ranked = sorted(best, key=lambda concept: (-sums[concept], -order[concept]))
-    return [best[concept]._replace(confidence=min(sums[concept], 1.0)) for concept in ranked]
+    last, seen = entries[-1], {entry.candidate.concept for entry in entries}
+    for some in meant:
+        for candidate in ranked.get(some.text, ()):
+            if candidate.concept not in seen:
+                seen.add(candidate.concept)
+                yield last._replace(candidate=candidate, written_out=some.written_out)
 
 
 def _threshold(asked: Asked, *, settled: bool) -> float:
@@ -317,10 +316,10 @@ def _refused(answer: Answer, reason: str) -> Answer:
     )
 
 
-def _reason(understood: Understood, scores: Sequence[_Scores]) -> str:
+def _reason(understood: Understood, scores: _Scores) -> str:
     """Why nothing can be meant, if that is known."""
-    if scores[0].unread:
+    if scores.unread:
         return "not a term: it has no word that is known"
     plain = understood.meant[0].text
-    meant = nothing_meant(plain) if plain and not scores[0].candidates else None
+    meant = nothing_meant(plain) if plain and not scores.entries else None
     return f"not a term: {meant}" if meant else ""

@@ -13,9 +13,10 @@ from medcoder.normalize.answers import ABBREVIATION, Answers, Asked
 from medcoder.normalize.batch import Candidate, Search
 from medcoder.normalize.calibrate import Calibration
 from medcoder.normalize.cells import divided, placed, with_qualifiers
+from medcoder.normalize.choices import Choices, choices, relatives
 from medcoder.normalize.custom_terms import CustomTerms, custom_mask
 from medcoder.normalize.filters import Filter
-from medcoder.normalize.interpretations import Understood, understand
+from medcoder.normalize.interpretations import Interpretation, Understood, understand
 from medcoder.normalize.parse.parts import bare, divisions
 from medcoder.normalize.rank import Ranker
 from medcoder.normalize.reading import least_cosine
@@ -52,6 +53,17 @@ class _Cell(NamedTuple):
         return [*self.whole.asked, *parts]
 
 
+class Heard(NamedTuple):
+    """What a string says, and the choices for what it means; for what was, or is in the family,
+    those for how that is said.
+    """
+
+    text: str
+    understood: Understood
+    choices: Choices | None  # None: nothing was found
+    ways: Sequence[Sequence[Heard]]  # to split it
+
+
 class Asking:
     """Answers strings from a ranking."""
 
@@ -67,18 +79,12 @@ class Asking:
         self._kg, self._ranker, self._custom_terms = kg, ranker, custom_terms
         self._encoder, self._calibration = encoder, calibration
         self._answers, self._codes = Answers(kg, custom_terms), CodeNames(kg)
+        self._kin = relatives(kg)
 
     def answers(self, texts: Sequence[str], request: Request) -> Iterator[Answer]:
         """The answer of each string; all that they may say is looked up at once."""
         search = request.search
-        names = _Names(self._kg, self._custom_terms, self._codes, search)
-        cells = [self._read(clean(text), request, names) for text in texts]
-        looked_up = list(dict.fromkeys(text for cell in cells for text in cell.asked if text))
-
-        def embed(positions: Sequence[int]) -> Any:
-            return self._encoder().encode([spoken(looked_up[place]) for place in positions])
-
-        ranked = dict(zip(looked_up, self._ranker.find(looked_up, embed, search), strict=True))
+        cells, ranked = self._looked_up(texts, request)
         asked = Asked(
             top=search.top,
             threshold=request.threshold,
@@ -89,6 +95,33 @@ class Asking:
         )
         for text, cell in zip(texts, cells, strict=True):
             yield self._answer(text, cell, asked)
+
+    def heard(self, texts: Sequence[str], request: Request) -> Iterator[Heard]:
+        """What each string says, with its choices: what weights are fitted to."""
+        cells, ranked = self._looked_up(texts, request)
+
+        def hear(text: str, understood: Understood) -> Heard:
+            said = [Interpretation(some) for some in understood.said]
+            meant = said if understood.decides in ("history", "family") else understood.meant
+            some = choices(text, meant, ranked, self._kin)
+            return Heard(text, understood, some, ())
+
+        for text, cell in zip(texts, cells, strict=True):
+            ways = [[hear(cell.text[a:b], part) for (a, b), part in way] for way in cell.ways]
+            yield hear(text, cell.whole)._replace(ways=ways)
+
+    def _looked_up(
+        self, texts: Sequence[str], request: Request
+    ) -> tuple[list[_Cell], dict[str, list[Candidate]]]:
+        names = _Names(self._kg, self._custom_terms, self._codes, request.search)
+        cells = [self._read(clean(text), request, names) for text in texts]
+        looked_up = list(dict.fromkeys(text for cell in cells for text in cell.asked if text))
+
+        def embed(positions: Sequence[int]) -> Any:
+            return self._encoder().encode([spoken(looked_up[place]) for place in positions])
+
+        ranked = self._ranker.find(looked_up, embed, request.search)
+        return cells, dict(zip(looked_up, ranked, strict=True))
 
     def _read(self, text: str, request: Request, names: _Names) -> _Cell:
         start, end = bare(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -13,8 +13,8 @@ from medcoder.index import Mask
 from medcoder.normalize.filters import Allowed, Ints, RowTerms
 from medcoder.normalize.typos import NEAR_LETTERS, as_spelt
 
-_ROWS = 32  # the least
-_LEAST = 5  # concepts, whatever is asked for: confidence is about how far the best is ahead
+ROWS = 32  # the least
+_LEAST = 8  # concepts, whatever is asked for: confidence is about how far the best is ahead
 _PAIRS = 1 << 14  # of a query and a row that a stage finds at a time
 _MORE = 4  # times as many rows when they are of too few concepts
 _DIGITS = 9  # of scores: equal ones must not differ by how they were summed
@@ -44,6 +44,9 @@ class Candidate:
     name: str | None = None  # the term, folded, of those that come first
     hit: bool = False  # whether the stage that gave it is certain: it needs no score
     settled: bool = False  # whether a stage kept the query from being encoded
+    support: int = 1  # terms of the concept that were found, of the first rows
+    # What speaks for it, of the first candidates.
+    features: npt.NDArray[np.float32] | None = field(default=None, compare=False)
 
 
 class Fusion(NamedTuple):
@@ -98,7 +101,7 @@ class Search:
     @property
     def rows(self) -> int:
         """Rows that a stage looks at for each query."""
-        return max(_ROWS, 4 * self.top)
+        return max(ROWS, 4 * self.top)
 
     @property
     def mask(self) -> Mask | None:
@@ -182,6 +185,12 @@ class Pairs(NamedTuple):
         rows, values = (np.concatenate(arrays) for arrays in zip(*matches, strict=True))
         return cls(np.repeat(queries, counts), rows, values.astype(np.float64))
 
+    @property
+    def places(self) -> Ints:
+        """Of each the place among those of its query."""
+        places: Ints = np.arange(len(self.query)) - np.searchsorted(self.query, self.query)
+        return places
+
     def of(self, chosen: Flags) -> Pairs:
         return Pairs(self.query[chosen], self.row[chosen], self.value[chosen])
 
@@ -238,6 +247,7 @@ class Scored(NamedTuple):
     score: Reals
     spelt: Flags
     near: Flags
+    early: Flags  # of a row that is looked at whatever is asked for
 
     def of(self, chosen: npt.NDArray[np.intp]) -> Scored:
         columns: Iterable[Any] = (column[chosen] for column in self)

@@ -15,7 +15,7 @@ from medcoder.encode import load_exported
 from medcoder.errors import ArtefactError, UsageError
 from medcoder.index import open_index
 from medcoder.kg import KG
-from medcoder.normalize.asking import Asking, Request
+from medcoder.normalize.asking import Asking, Heard, Request
 from medcoder.normalize.batch import Search
 from medcoder.normalize.build import (
     CALIBRATION,
@@ -25,9 +25,11 @@ from medcoder.normalize.build import (
     open_parts,
     read_calibration,
 )
-from medcoder.normalize.calibrate import Calibration
+from medcoder.normalize.calibrate import Calibration, drawn_examples
+from medcoder.normalize.calibration_queries import Query
 from medcoder.normalize.custom_terms import CustomTerms, custom_terms_file
 from medcoder.normalize.filters import ANY, Filter, Filters
+from medcoder.normalize.fitting import Example
 from medcoder.normalize.rank import Ranker
 from medcoder.normalize.stages import STAGES, calibration_name
 from medcoder.types import Answer, Encoder, Progress
@@ -178,7 +180,46 @@ class Normalizer:
                 "normalize_many takes a list of strings",
                 remedy="For a single string, use normalize",
             )
-        wanted = Filter.of(types, vocabularies, languages, targets)
+        request = self._request(
+            Filter.of(types, vocabularies, languages, targets),
+            top=top,
+            stages=stages,
+            threshold=threshold,
+            split=split,
+        )
+        return self._stream(texts, request, progress)
+
+    def heard(
+        self,
+        texts: Sequence[str],
+        *,
+        vocabularies: Names = None,
+        stages: Collection[str] = STAGES,
+        split: bool = False,
+    ) -> Iterator[Heard]:
+        """What strings say, and the choices for it, before they are weighed: to fit weights to."""
+        wanted = Filter.of(None, vocabularies, None)
+        request = self._request(wanted, top=5, stages=stages, threshold=None, split=split)
+        for start in range(0, len(texts), _BATCH):
+            yield from self._asking.heard(texts[start : start + _BATCH], request)
+
+    def drawn(
+        self, count: int, stages: Collection[str] = STAGES
+    ) -> list[tuple[Query, Example | None]]:
+        """Queries drawn from the graph, part of it hidden, as examples to fit weights to."""
+        return drawn_examples(
+            self._ranker, self.encoder, count, _checked_stages(stages), self._fusion
+        )
+
+    def _request(
+        self,
+        wanted: Filter,
+        *,
+        top: int,
+        stages: Collection[str],
+        threshold: float | None,
+        split: bool,
+    ) -> Request:
         search = Search(
             top=_checked_top(top),
             stages=_checked_stages(stages),
@@ -187,8 +228,7 @@ class Normalizer:
         )
         if threshold is not None and not 0 <= threshold <= 1:
             raise UsageError("threshold must be between 0 and 1", values=threshold)
-        request = Request(search=search, wanted=wanted, threshold=threshold, split=split)
-        return self._stream(texts, request, progress)
+        return Request(search=search, wanted=wanted, threshold=threshold, split=split)
 
     def _stream(
         self, texts: Iterable[str], request: Request, progress: Progress | None

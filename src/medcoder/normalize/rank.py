@@ -15,6 +15,7 @@ from medcoder.index import RowIndex
 from medcoder.kg import KG
 from medcoder.normalize.abbreviations import bundled_abbreviations
 from medcoder.normalize.batch import (
+    ROWS,
     SLIP,
     Batch,
     Candidate,
@@ -29,6 +30,7 @@ from medcoder.normalize.batch import (
     united,
 )
 from medcoder.normalize.custom_terms import CustomTerms, custom_mask, custom_typos, with_custom
+from medcoder.normalize.features import MEASURED, Absent, Measures
 from medcoder.normalize.filters import Ints, RowTerms
 from medcoder.normalize.stages import STAGES, HitStage, LetterStage, MeaningStage, Measure, Searched
 from medcoder.normalize.stages.letters import Grams
@@ -51,6 +53,7 @@ class Ranker:
         self.kg, self.vectors, self.grams, self.custom_terms = kg, vectors, grams, custom
         self._searched = Searched(kg, vectors, index, grams, custom)
         self._words = lru_cache(_WORDS)(self._row_words)
+        self._measures = Measures(kg, vectors, grams)
 
     def find(
         self,
@@ -80,10 +83,11 @@ class Ranker:
         without: Hidden | None,
     ) -> list[list[Candidate]]:
         hidden = without if without is not None else [()] * len(queries)
+        gone = [self._hidden_texts(terms) for terms in hidden]
         words = [fold(query).split() for query in queries]
         known = [
-            _known(theirs, self.grams.known(query, self._hidden_texts(terms)))
-            for query, theirs, terms in zip(queries, words, hidden, strict=True)
+            _known(theirs, self.grams.known(query, texts))
+            for query, theirs, texts in zip(queries, words, gone, strict=True)
         ]
         stages = [STAGES.load(name)(self._searched) for name in STAGES if name in search.stages]
         letters: list[LetterStage] = _measuring(stages, "similarity")
@@ -114,9 +118,18 @@ class Ranker:
         given_by = len(letters) + near_by, alike_by
         scored = self._scored(asked, vectors, near, alike, (spelt, nearly), given_by)
         ranked = self._ranked(asked, vectors, scored, hits)
-        self._name(asked, ranked)
+        first = [candidates[: _measured(candidates)] for candidates in ranked]
+        self._name(asked, first)
         if asked.letters:
-            self._spell(asked, ranked)
+            self._spell(asked, first)
+        own = self.custom_terms.texts
+        for position, candidates in enumerate(first):
+            vector = None if vectors is None else vectors[position]
+            is_known = {
+                word for word, there in zip(words[position], known[position], strict=True) if there
+            }
+            absent = Absent(hidden[position], gone[position])
+            self._measures.measure(queries[position], candidates, own, vector, absent, is_known)
         return ranked
 
     def _hits(self, asked: Batch, stages: Sequence[HitStage]) -> list[dict[int, Candidate]]:
@@ -152,8 +165,7 @@ class Ranker:
         but for a letter, in short words too.
         """
         spelt, near = np.zeros(len(alike.row), np.bool_), np.zeros(len(alike.row), np.bool_)
-        first = np.searchsorted(alike.query, alike.query)
-        looked_at = ~asked.known[alike.query] & (np.arange(len(spelt)) - first < _COMPARED)
+        looked_at = ~asked.known[alike.query] & (alike.places < _COMPARED)
         looked_at &= asked.row_terms.seen(alike.query, alike.row)
         for pair in np.flatnonzero(looked_at).tolist():
             query, words = int(alike.query[pair]), self._words(int(alike.row[pair]))
@@ -222,6 +234,9 @@ class Ranker:
                 cosine, np.nan_to_num(similarity), known=asked.known[query], spelt=slip[1]
             )
         stage = np.concatenate([stages[0], stages[1][new]])
+        early = near.places < ROWS
+        early[both] |= alike.places[there] < ROWS
+        early = np.concatenate([early, alike.places[new] < ROWS])
         owned = asked.row_terms.of(query, row)
         return Scored(
             query[owned.pair],
@@ -233,6 +248,7 @@ class Ranker:
             score[owned.pair],
             slip[0, owned.pair],
             slip[1, owned.pair],
+            early[owned.pair],
         )
 
     def _similarities(self, asked: Batch, pairs: Pairs) -> Floats:
@@ -253,8 +269,12 @@ class Ranker:
             scored = with_custom(self.custom_terms, self.grams, asked, vectors, scored)
         order = np.lexsort((scored.term, -scored.score, scored.concept, scored.query))
         same = np.diff(scored.query[order], prepend=-1) | np.diff(scored.concept[order], prepend=-1)
-        scored = scored.of(order[same != 0])
-        scored = scored.of(np.lexsort((scored.concept, -scored.score, scored.query)))
+        first = np.flatnonzero(same)
+        early = scored.early[order].astype(np.int64)
+        support = np.add.reduceat(early, first) if len(first) else first
+        scored = scored.of(order[first])
+        order = np.lexsort((scored.concept, -scored.score, scored.query))
+        scored, support = scored.of(order), support[order]
         # Who gave a name of their own to a concept means that one, whatever else it may be.
         ranked = [sorted(some.values(), key=lambda hit: hit.term >= 0) for some in hits]
         if vectors is not None:
@@ -262,10 +282,12 @@ class Ranker:
                 for hit in ranked[position]:
                     hit.cosine = self._cosine(hit.term, vectors[position])
         known, names = asked.known.tolist(), [*asked.letters, *asked.meaning]
-        for query, concept, term, stage, cosine, similarity, score, spelt, near in zip(
-            *(column.tolist() for column in scored), strict=True
+        for query, concept, term, stage, cosine, similarity, score, spelt, near, _, found in zip(
+            *(column.tolist() for column in (*scored, support)), strict=True
         ):
-            if concept not in hits[query]:
+            if concept in hits[query]:
+                hits[query][concept].support = found
+            else:
                 ranked[query].append(
                     Candidate(
                         concept,
@@ -277,6 +299,7 @@ class Ranker:
                         known[query],
                         spelt,
                         near,
+                        support=found,
                     )
                 )
         return ranked
@@ -291,13 +314,11 @@ class Ranker:
         return min(float(cosine[0]), 1.0)
 
     def _name(self, asked: Batch, ranked: Sequence[Sequence[Candidate]]) -> None:
-        """Say by which name the first candidates, and all as near as the best, are found."""
+        """Say by which name candidates are found."""
         for words, candidates in zip(asked.words, ranked, strict=True):
-            for rank, candidate in enumerate(candidates):
+            for candidate in candidates:
                 if candidate.hit:
                     candidate.name = " ".join(words)
-                elif rank >= asked.wanted and candidate.score < candidates[0].score - _EQUAL:
-                    break
                 elif candidate.term < 0:
                     candidate.name = fold(self.custom_terms.texts[-1 - candidate.term])
                 else:
@@ -305,11 +326,11 @@ class Ranker:
                     candidate.name = " ".join(self._words(row))
 
     def _spell(self, asked: Batch, ranked: Sequence[Sequence[Candidate]]) -> None:
-        """Say how similar the first candidates are, where it was not needed to rank them."""
+        """Say how similar candidates are, where it was not needed to rank them."""
         some = [
             (query, candidate)
             for query, candidates in enumerate(ranked)
-            for candidate in candidates[: asked.wanted]
+            for candidate in candidates
             if candidate.similarity is None
             and self._has_row(candidate.term)
             and asked.unsettled[query]
@@ -339,6 +360,15 @@ class Ranker:
 
     def _row_words(self, row: int) -> list[str]:
         return fold(self._row_text(row)).split()
+
+
+def _measured(candidates: Sequence[Candidate]) -> int:
+    """How many of the first candidates are measured, whatever is asked for: hits, and all as near
+    as the best, among them.
+    """
+    least = candidates[0].score - _EQUAL if candidates else 0.0
+    best = sum(candidate.hit or candidate.score >= least for candidate in candidates)
+    return max(MEASURED, best)
 
 
 def _known(words: Sequence[str], in_terms: Sequence[bool]) -> list[bool]:

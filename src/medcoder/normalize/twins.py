@@ -17,7 +17,7 @@ from functools import lru_cache
 from medcoder.kg import KG
 from medcoder.kg.keys import code_key, vocabulary_key
 
-_CONDITION = "condition"
+_CONDITION, ASIDE = "condition", "other"
 # What is no condition, by the names of semantic types. HPO's branches and the chapters of an ICD
 # are conditions but for these.
 _KINDS = {
@@ -27,7 +27,7 @@ _KINDS = {
     "anatomy": r"anatom|body part|body structure|organ\b|tissue|cell\b|body location|body space",
     "organism": r"organism|bacteri(?:um|a)|virus|fungus|animal|plant|species|eukaryote",
     "gene": r"gene|protein|amino acid|nucleotide|enzyme",
-    "other": r"external causes|factors influencing health|special purposes|inheritance|modifier"
+    ASIDE: r"external causes|factors influencing health|special purposes|inheritance|modifier"
     r"|frequency|past medical|blood group|qualifier|occupation|physical object|device",
 }
 _PATTERNS = {kind: re.compile(rf"\b(?:{names})", re.IGNORECASE) for kind, names in _KINDS.items()}

@@ -220,9 +220,10 @@ class Grams:
     def known(self, text: str, hidden: Iterable[str] = ()) -> list[bool]:
         """Which words of a text, folded, are in some row beside those of the `hidden` texts."""
         gone = Counter(word for other in set(hidden) for word in set(fold(other).split()))
-        return [self._rows_with(word) > gone[word] for word in fold(text).split()]
+        return [self.rows_with(word) > gone[word] for word in fold(text).split()]
 
-    def _rows_with(self, word: str) -> int:
+    def rows_with(self, word: str) -> int:
+        """How many rows have this word."""
         hashed = np.uint64(hash_text(word))
         position = int(np.searchsorted(self._words, hashed))
         there = position < len(self._words) and self._words[position] == hashed
