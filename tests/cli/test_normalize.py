@@ -17,7 +17,7 @@ from medcoder import Normalizer, load_encoder
 from medcoder.bundled import models as bundled
 from medcoder.cli import app, texts
 from medcoder.cli import open as opening
-from medcoder.cli.index import CAVEAT
+from medcoder.cli.index import CAVEATS, TO_GRAPH
 from medcoder.cli.normalize import why
 from medcoder.encode.onnx import OnnxEncoder
 from medcoder.kg import KG
@@ -519,6 +519,7 @@ def embedded(model, toy_path, tmp_path, monkeypatch):
     """The toy graph and the tiny model as if they came with the package; gives the home."""
     models = tmp_path / "models"
     shutil.copytree(model, models / bundled.MODEL)
+    shutil.copy(bundled.bundled_weights(), models)
     monkeypatch.setattr("medcoder.bundled.models.MODELS", models)
     for module in (building, opening):
         monkeypatch.setattr(module, "bundled_kg", lambda progress=None: toy_path)
@@ -738,11 +739,14 @@ def test_info(index, toy_kg):
     assert told["bytes"] == sum(file.stat().st_size for file in files)
     assert told["calibration"]["error"] == fitted.error
     assert told["calibration"]["threshold"] == fitted.threshold
-    assert told["calibration"]["caveat"] == CAVEAT
+    assert told["calibration"]["from"] == "graph"
+    assert told["calibration"]["about"] == TO_GRAPH
+    assert told["calibration"]["caveat"] == CAVEATS[TO_GRAPH]
     assert [row["precision"] for row in told["calibration"]["precision"]] == [0.9, 0.95, 0.98, 0.99]
     shown = medcoder("index", "info", "--index", index).stdout
     assert f"expected calibration error {fitted.error:.3f}\n" in shown
-    assert shown.endswith(f"{CAVEAT}\n")
+    assert "\ncalibration: fitted to this graph\n" in shown
+    assert shown.endswith(f"{CAVEATS[TO_GRAPH]}\n")
 
 
 def test_info_reads_the_curve(index):
@@ -786,7 +790,7 @@ def test_a_precision_that_is_never_reached(index):
 def opened_calibration(fitted):
     from medcoder.cli.index import _calibration, _show_precisions
 
-    told = _calibration(fitted)
+    told = _calibration(fitted, "graph")
     _show_precisions(told["precision"])
     return told
 

@@ -13,7 +13,7 @@ import pytest
 from medcoder import Normalizer
 from medcoder import index as indexes
 from medcoder.artefact import META
-from medcoder.bundled.models import MODEL, bundled_models
+from medcoder.bundled.models import MODEL, bundled_models, bundled_weights
 from medcoder.encode.onnx import OnnxEncoder
 from medcoder.errors import ArtefactError, UnknownName, UsageError
 from medcoder.kg import KG
@@ -106,24 +106,31 @@ def test_a_calibration_can_be_taken_over(
     )
 
 
-def test_a_list_of_single_names_takes_the_calibration_of_the_embedded_graph(
+def test_a_bundled_model_brings_its_weights_to_every_graph(
     many_kg, bag, calibration, tmp_path, monkeypatch
 ):
-    """It has no synonyms to hide, so that it would teach to trust nothing but equal strings."""
+    """To a list of single names too, in which nothing can be hidden to learn from."""
     table = tmp_path / "terms.tsv"
     table.write_text("concept\tterm\n" + "".join(f"L:{n}\tname {n}\n" for n in range(300)))
     build_kg([open_source(f"table={table}")], tmp_path / "single.kg")
-    single = KG.open(tmp_path / "single.kg")
-    asked = []
-    monkeypatch.setattr(building, "bundled_calibration", lambda fp: asked.append(fp) or calibration)
-    monkeypatch.setattr(building, "_SYNONYMS", 10)
-    made = {}
-    for name, graph in (("single", single), ("many", many_kg)):
-        build(graph, bag, tmp_path / f"{name}.index")
-        made[name] = json.loads((tmp_path / f"{name}.index" / META).read_text())["calibrated"]
-    assert made == {"single": "embedded graph", "many": "graph"}
-    assert asked == [bag.fingerprint]
-    assert (tmp_path / "single.index" / "calibration.json").read_bytes() == calibration.read_bytes()
+    shipped = {bag.fingerprint: calibration}
+    monkeypatch.setattr(building, "bundled_calibration", shipped.get)
+    monkeypatch.setattr(building, "calibrate", lambda *_: pytest.fail("fitted"))
+    for name, graph in (("single", KG.open(tmp_path / "single.kg")), ("many", many_kg)):
+        path = tmp_path / f"{name}.index"
+        build(graph, bag, path)
+        assert json.loads((path / META).read_text())["calibrated"] == "bundled"
+        assert (path / "calibration.json").read_bytes() == calibration.read_bytes()
+
+
+def test_what_a_calibration_is_of(many_kg, bag, many_index, calibration, tmp_path):
+    assert json.loads((many_index / META).read_text())["calibrated"] == "graph"  # another model
+    build(many_kg, bag, tmp_path / "a.index", calibration=calibration)
+    assert json.loads((tmp_path / "a.index" / META).read_text())["calibrated"] == "given"
+    said = {"embedded graph": "bundled", "graph": "graph", "fitted": "fitted", "?": "given"}
+    assert {old: building.calibrated_by({"calibrated": old}) for old in said} == said
+    assert building.calibrated_by({}) == "graph"
+    assert building.calibrated_by({"calibrated": ["graph"]}) == "given"
 
 
 def test_a_shipped_model_has_a_calibration_and_others_have_none():
@@ -407,6 +414,7 @@ print(Normalizer.load().normalize("cold", threshold=0)[0].concept, flush=True)
 def first_use(bag, toy_kg, tmp_path):
     """Start first uses of one home, each as process 1 of a container."""
     shutil.copytree(bag.path, tmp_path / "models" / MODEL)
+    shutil.copy(bundled_weights(), tmp_path / "models")
     graph = tmp_path / "open-1.kg"
     graph.symlink_to(toy_kg.path)
     started = []

@@ -1,4 +1,4 @@
-"""`medcoder index`: build and describe what the normaliser looks things up in."""
+"""`medcoder index`: build, fit and describe what the normaliser looks things up in."""
 
 from __future__ import annotations
 
@@ -17,18 +17,36 @@ from medcoder.cli.options import AsJson, Graph, Index, user_path
 from medcoder.errors import UsageError
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from medcoder.normalize import Normalizer
     from medcoder.normalize.calibrate import Calibration
+    from medcoder.normalize.refit import Reached, Refit
     from medcoder.vectors.known import Known
 
-app = typer.Typer(help="Build and describe indexes, which hold all that normalising needs.",
+app = typer.Typer(help="Build, fit and describe indexes, which hold all that normalising needs.",
                   no_args_is_help=True)  # fmt: skip
 
 PRECISIONS = (0.90, 0.95, 0.98, 0.99)
-CAVEAT = (
-    "Measured on terms drawn from the graph itself, with part of it hidden. Strings that people "
-    "write are other strings: check the promise on some of your own"
-)
+# What the confidences rest on, by what the index says of its calibration; and on what they were
+# measured, which is how far they can be trusted.
+TO_STRINGS, TO_GRAPH = "fitted to your strings", "fitted to this graph"
+CALIBRATED = {
+    "bundled": "fitted on the strings of people and several terminologies that come with medcoder",
+    "graph": TO_GRAPH,
+    "given": "taken from a file that was given",
+}
+_CHECK = "check the promise on some of your own"
+CAVEATS = {
+    CALIBRATED["bundled"]: "Measured on such strings, kept out of the fit, and not on your "
+    f"terminology: {_CHECK} strings",
+    TO_GRAPH: "Measured on terms drawn from the graph itself, with part of it hidden. Strings that "
+    f"people write are other strings: {_CHECK}",
+    CALIBRATED["given"]: "Measured where the file was made, which may have been on another graph: "
+    f"{_CHECK} strings",
+    TO_STRINGS: "Measured on your strings and on terms drawn from the graph, kept out of the fit. "
+    "It holds for strings like these",
+}
 Model = Annotated[
     str | None,
     typer.Option(help="Folder of the model, or its name. Without it: the bundled one."),
@@ -41,6 +59,13 @@ _EXAMPLES = """
   medcoder index build --kg umls.kg --model runs/eng.onnx --kind ivf --out umls.index
 
   medcoder index build --kg umls-2026AB.kg --known umls.index --out umls-2026AB.index
+"""
+_FIT_EXAMPLES = """
+[bold]Examples[/bold]
+
+  medcoder index fit umls.index --strings coded.csv --out ward.index
+
+  medcoder index fit --strings coded.xlsx --out ward.index
 """
 
 
@@ -98,6 +123,50 @@ def build(
     line(f"built in {time.perf_counter() - begin:.1f} s")
 
 
+@app.command(epilog=_FIT_EXAMPLES)
+@command
+def fit(
+    to: Annotated[Path, typer.Option("--out", help="Directory to make.")],
+    index: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="INDEX",
+            envvar="MEDCODER_INDEX",
+            help="Directory of the index to start from. Without it: the bundled one.",
+        ),
+    ] = None,
+    strings: Annotated[
+        Path | None,
+        typer.Option(help="Table of strings with the columns string and concept, an id or a code."),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the index that is there.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fit the ranking and the confidences to your terminology and your strings.
+
+    The new index is written only if that is a gain on concepts that the fit has not seen. INDEX
+    stays as it is.
+    """
+    from medcoder.normalize.refit import refit
+
+    begin = time.perf_counter()
+    with open_index(index) as normalizer, progress_bar() as progress:
+        outcome = refit(
+            normalizer.path,
+            user_path(to),
+            strings=None if strings is None else user_path(strings),
+            overwrite=overwrite,
+            progress=progress,
+        )
+    if as_json:
+        print_json(outcome.as_dict())
+        return
+    _show_fit(outcome)
+    line(f"fitted in {time.perf_counter() - begin:.1f} s")
+
+
 @app.command()
 @command
 def info(index: Index = None, as_json: AsJson = False) -> None:
@@ -113,7 +182,7 @@ def info(index: Index = None, as_json: AsJson = False) -> None:
 def describe(normalizer: Normalizer) -> dict[str, Any]:
     """Counts, kind, model and calibration of an index."""
     from medcoder.encode.onnx import KIND
-    from medcoder.normalize.build import ENCODER
+    from medcoder.normalize.build import ENCODER, calibrated_by
 
     meta, path = normalizer.meta, normalizer.path
     encoder = read_meta(path / ENCODER, kind=KIND)
@@ -129,13 +198,17 @@ def describe(normalizer: Normalizer) -> dict[str, Any]:
         "bytes": sum(entry["size"] for entry in meta["files"].values()),
         "made_by": meta["made_by"],
         "model": {name: value for name, value in encoder.items() if name not in about},
-        "calibration": _calibration(normalizer.calibration())
-        | {"from": meta.get("calibrated", "graph")},
+        "calibration": _calibration(normalizer.calibration(), calibrated_by(meta)),
     }
 
 
-def _calibration(fitted: Calibration) -> dict[str, Any]:
+def _calibration(fitted: Calibration, calibrated: str) -> dict[str, Any]:
+    from medcoder.normalize.refit import YOURS
+
+    about = CALIBRATED.get(calibrated, TO_STRINGS if YOURS in fitted.queries else TO_GRAPH)
     return {
+        "from": calibrated,
+        "about": about,
         "error": fitted.error,
         "threshold": fitted.threshold,
         "at_threshold": _at(fitted, fitted.threshold),
@@ -145,7 +218,7 @@ def _calibration(fitted: Calibration) -> dict[str, Any]:
         ],
         "queries": fitted.queries,
         "accuracy": fitted.accuracy,
-        "caveat": CAVEAT,
+        "caveat": CAVEATS[about],
     }
 
 
@@ -177,14 +250,49 @@ def _show(entry: dict[str, Any]) -> None:
     line(f"{entry['vectors']:,} vectors of {model['width']}, index {entry['kind']}")
     named = ", ".join(f"{name} {value}" for name, value in model.items() if _plain(value))
     line(f"model: {named}")
+    line(f"calibration: {fitted['about']}")
     at = fitted["at_threshold"]
     line(f"threshold {fitted['threshold']:.3f}: {at['answered']:.1%} answered, "
          f"{at['right']:.1%} of them right")  # fmt: skip
-    if fitted["from"] == "embedded graph":
-        line("too few concepts have a second term: calibrated on the embedded graph instead")
     line(f"expected calibration error {fitted['error']:.3f}")
     _show_precisions(fitted["precision"])
-    line((CAVEAT, "dim"))
+    line((fitted["caveat"], "dim"))
+
+
+def _show_fit(outcome: Refit) -> None:
+    if outcome.rows:
+        left = ", ".join(f"{count:,} {why}" for why, count in outcome.left_out.items() if count)
+        line(f"{outcome.rows:,} strings" + (f"; left out: {left}" if left else ""))
+    table = new_table(
+        "kept out of the fit", "", "strings", "right first", "calibration error", "threshold",
+        "answered", "of them right", "log loss",
+    )  # fmt: skip
+    for name, some in (("your strings", outcome.strings), ("drawn from the graph", outcome.drawn)):
+        if some is not None:
+            _add_reached(table, (name, "before", f"{some.count:,}"), some.before)
+            _add_reached(table, (name, "after", f"{some.count:,}"), some.after)
+    out().print(table)
+    if outcome.path is None:
+        line(f"nothing was written: on what was kept out of the fit, {outcome.reason}")
+    else:
+        line((str(outcome.path), "bold"), "  has the new weights")
+
+
+def _add_reached(table: Table, first: Sequence[str], reached: Reached) -> None:
+    add_row(
+        table,
+        *first,
+        _percent(reached.right_first),
+        f"{reached.calibration_error:.3f}",
+        f"{reached.threshold:.3f}",
+        _percent(reached.answered),
+        _percent(reached.right),
+        f"{reached.log_loss:.4f}",
+    )
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{share:.1%}"
 
 
 def _show_precisions(rows: Sequence[dict[str, Any]]) -> None:

@@ -10,13 +10,11 @@ import contextlib
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from math import isfinite
 from pathlib import Path
-from typing import Any, Literal
-
-import numpy as np
+from typing import Any, Literal, get_args
 
 from medcoder.artefact import META, check_free, create, fingerprint, open_artefact, read_meta
 from medcoder.bundled.graph import bundled_kg, first_use, home
@@ -25,6 +23,7 @@ from medcoder.bundled.models import (
     bundled_calibration,
     bundled_model,
     bundled_vectors,
+    bundled_weights,
     check_bundled,
 )
 from medcoder.encode.onnx import OnnxEncoder
@@ -32,7 +31,6 @@ from medcoder.errors import ArtefactError, UsageError
 from medcoder.files import write_json
 from medcoder.index import INDEXES, build_index, choose, open_index
 from medcoder.kg import KG
-from medcoder.kg.masks import named_terms
 from medcoder.manifest import read_json
 from medcoder.normalize.batch import Fusion
 from medcoder.normalize.calibrate import Calibration, calibrate
@@ -52,8 +50,10 @@ CALIBRATION = "calibration.json"
 KG_PART, ENCODER, VECTORS, SEARCH, GRAMS = "kg", "encoder", "vectors", "search", "grams"
 _NEEDED = (CALIBRATION, *(f"{part}/{META}" for part in (KG_PART, ENCODER, VECTORS)))
 _QUERIES = 4000  # that calibration draws from the graph
-_SYNONYMS = 200  # concepts with two terms or more that it takes to learn from hidden ones
-Calibrated = Literal["graph", "given", "embedded graph"]
+# What the weights and confidences are: those that come with the package, fitted to the graph, taken
+# from a file that was given, or fitted by `refit`.
+Calibrated = Literal["bundled", "graph", "given", "fitted"]
+_FORMERLY = "embedded graph"  # as "bundled" was called
 
 
 def build(
@@ -73,19 +73,20 @@ def build(
     kind: "exact", "ivf" or "hnsw"; by default what suits the number of terms
     vectors: of this graph by this encoder; made here if not given, and resumed if interrupted
     known: vectors by this encoder that spare encoding the strings in them
-    calibration: a file of an index of the same graph and encoder, instead of fitting it. Where
-        hardly a concept has a second term to hide, a bundled model takes that of the bundled
-        graph: how sure to be of a synonym cannot be learnt from a list of single names
+    calibration: a file of weights and confidences. Without it, an index by a bundled model takes
+        those that come with the package, whatever its graph: they were fitted to strings of people
+        and to several terminologies, so that they carry over. Those of another model are fitted to
+        the graph
     """
     path = Path(path).absolute()
     if kind is not None and kind not in INDEXES:
         INDEXES.load(kind)  # says which there are
     _clear(path)
     check_free(path, kind=KIND, overwrite=overwrite)
-    calibrated: Calibrated = "graph" if calibration is None else "given"
-    if calibration is None and _with_synonyms(kg) < _SYNONYMS:
+    calibrated: Calibrated = "given"
+    if calibration is None:
         calibration = bundled_calibration(encoder.fingerprint)
-        calibrated = "graph" if calibration is None else "embedded graph"
+        calibrated = "graph" if calibration is None else "bundled"
     if calibration is not None:
         read_calibration(calibration)
     report = progress or silent
@@ -116,7 +117,7 @@ def build(
             path, kind=KIND, version=VERSION, parents=parents, overwrite=overwrite
         ) as draft:
             for name, part in ((KG_PART, kg), (ENCODER, encoder), (VECTORS, vectors)):
-                _link(part.path, draft.path / name)
+                link(part.path, draft.path / name)
             (draft.path / SEARCH).mkdir()
             (draft.path / GRAMS).mkdir()
             report("index", 0, 3)
@@ -139,12 +140,6 @@ def build(
                 "rows": len(vectors),
                 "width": vectors.width,
             }
-
-
-def _with_synonyms(kg: KG) -> int:
-    """How many concepts have two names or more."""
-    names = np.concatenate([[0], np.cumsum(named_terms(kg))])
-    return int(np.count_nonzero(np.diff(names[kg.terms.first]) > 1))
 
 
 def _clear(path: Path) -> None:
@@ -207,7 +202,6 @@ def _build_bundled(path: Path, graph: Path, folder: Path, progress: Progress | N
             path,
             kind="exact",
             vectors=vectors,
-            calibration=bundled_calibration(encoder.fingerprint),
             progress=progress,
         )
 
@@ -279,12 +273,24 @@ def _calibrate(kg: KG, encoder: OnnxEncoder, vectors: Vectors, kind: str, folder
         Grams(folder / GRAMS),
         CustomTerms(kg, None, None),
     )
-    fusion, fitted = calibrate(ranker, encoder, min(_QUERIES, len(kg)))
+    _, start = read_calibration(bundled_weights())
+    write_calibration(folder, *calibrate(ranker, encoder, min(_QUERIES, len(kg)), start))
+
+
+def write_calibration(folder: Path, fusion: Fusion, fitted: Mapping[str, Calibration]) -> None:
+    """Write what `read_calibration` reads into the directory of an index."""
     stages = {name: entry.as_dict() for name, entry in fitted.items()}
     write_json(folder / CALIBRATION, {"fusion": fusion._asdict(), "stages": stages})
 
 
-def _link(source: Path, target: Path) -> None:
+def calibrated_by(meta: Mapping[str, Any]) -> Calibrated:
+    """What the weights and confidences of an index are, by its meta data."""
+    said = str(meta.get("calibrated", "graph"))
+    known: dict[object, Calibrated] = {name: name for name in get_args(Calibrated)}
+    return known.get(said if said != _FORMERLY else "bundled", "given")
+
+
+def link(source: Path, target: Path) -> None:
     """A directory of links to the files of another: artefacts are replaced, never changed."""
 
     def link_or_copy(file: str, to: str) -> None:
