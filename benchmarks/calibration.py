@@ -12,11 +12,13 @@
   dictionary of the set as the terminology and the bundled weights. Indexes are kept in WORK;
 - German titles: a CSV with the columns code and title, mapped to ICD-10-CM by category.
 
-All are asked as `medcoder map` asks, several things in a string one by one: such a string is right
-if each is. ECE is the expected calibration error of the best candidate over ten bins. It leaves out
-strings that are refused for what they say (that a thing is not there, or past): their confidence is
-of the thing. Automatic is what `medcoder map` would accept unseen for a promise of 98%, if each row
-of the table were a project of its own. Intervals are exact (Clopper and Pearson).
+Ward strings and titles are asked as `medcoder map` asks, several things in a string one by one:
+such a string is right if each is. Phrases and queries of sets stand for one concept each, and are
+asked whole, as with --no-split. ECE is the expected calibration error of the best candidate over
+ten bins. It leaves out strings that are refused for what they say (that a thing is not there, or
+past): their confidence is of the thing. Automatic is what `medcoder map` would accept unseen for a
+promise of 98%, if each row of the table were a project of its own. Intervals are exact (Clopper and
+Pearson).
 """
 
 from __future__ import annotations
@@ -91,7 +93,7 @@ def row(one: Set) -> Row:
     }
     if one.part and len(some.right) < OWN_ERROR:
         figures["error"] = None
-    curve = risk_coverage(some.confidence, some.right)
+    curve = risk_coverage(confidence, right)
     panel = Panel(one.name, reliability(confidence, right), curve, figures["error"])
     return Row(one.name, figures, one.part, None if one.part else panel)
 

@@ -11,6 +11,7 @@ from medcoder.evaluate.plots.charts import COLOURS, LINES
 
 ACROSS = 4  # small pictures in a row
 _GAP = 0.047  # of the height between names at the end of curves, at least
+_FEW = 20  # strings that show no share
 _FULL, _EMPTY = "#0072B2", "#c9ced6"
 _PALE = {"#F0E442": "#8c8c8c"}  # what cannot be read as a thin line, and what stands for it
 
@@ -51,12 +52,14 @@ def draw(panels: Sequence[Panel], file: Path, *, promise: float) -> None:
 
 
 def reliability(axes: Any, panel: Panel) -> None:
-    """Bars up to the share that is right; grey are shares of the strings, a point its bin."""
+    """A point for each bin, hollow if it has few strings; bars are their shares of all."""
     total = sum(count for *_, count in panel.bins)
     confidence, right, counts = zip(*panel.bins, strict=True)
     axes.bar(confidence, [count / total for count in counts], width=0.07, color=_EMPTY, zorder=1)
     axes.plot([0, 1], [0, 1], color="0.6", linewidth=1, zorder=2)
-    axes.plot(confidence, right, "o-", color=_FULL, markersize=4, linewidth=1.2, zorder=3)
+    axes.plot(confidence, right, color=_FULL, linewidth=1.2, zorder=3)
+    fills = [_FULL if count >= _FEW else "white" for count in counts]
+    axes.scatter(confidence, right, 16, fills, edgecolors=_FULL, zorder=4)
     axes.set(xlim=(0, 1.02), ylim=(0, 1.02), xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
     error = "" if panel.error is None else f", ECE {panel.error:.3f}"
     axes.set_title(f"{panel.name}\n{total:,}{error}", fontsize=9, loc="left")
@@ -75,7 +78,9 @@ def risk(axes: Any, panels: Sequence[Panel], promise: float) -> None:
     for number, panel in enumerate(panels):
         colour, line = COLOURS[number % len(COLOURS)], LINES[number % 2]
         colour = _PALE.get(colour, colour)
-        answered, precision = [one[1] for one in panel.curve], [one[2] for one in panel.curve]
+        total = sum(count for *_, count in panel.bins)
+        shown = [one for one in panel.curve if one[1] * total >= _FEW] or panel.curve
+        answered, precision = [one[1] for one in shown], [one[2] for one in shown]
         axes.plot(answered, precision, line, color=colour, linewidth=1.6)
         ends.append((precision[-1], panel.name, colour))
     heights = apart([end for end, *_ in ends], low)

@@ -54,8 +54,10 @@ class Set(NamedTuple):
 # Asking
 
 
-def ask(normalizer: Normalizer, texts: Sequence[str], **options: Any) -> list[Answer]:
-    if "split" in Normalizer.normalize_many.__annotations__:  # no version before had it
+def ask(
+    normalizer: Normalizer, texts: Sequence[str], *, split: bool, **options: Any
+) -> list[Answer]:
+    if split and "split" in Normalizer.normalize_many.__annotations__:  # no version before had it
         options["split"] = True
     return list(normalizer.normalize_many(texts, **options))
 
@@ -101,7 +103,9 @@ def ward(normalizer: Normalizer, part: str) -> Iterator[Set]:
     found = {}
     for language in LANGUAGES:
         wards = read(ROOT / "data/eval" / part / "ward" / f"{language}.tsv")
-        answers = ask(normalizer, [one.text for one in wards], vocabularies=[VOCABULARY])
+        answers = ask(
+            normalizer, [one.text for one in wards], split=True, vocabularies=[VOCABULARY]
+        )
         verdicts = (judged(one, answer) for one, answer in zip(wards, answers, strict=True))
         found[language] = collected(answers, [verdict.first for verdict in verdicts])
     both = [np.concatenate(columns) for columns in zip(*found.values(), strict=True)]
@@ -126,7 +130,8 @@ def phrases(normalizer: Normalizer, part: str, codes: Path) -> Iterator[Set]:
 
 
 def of_concepts(normalizer: Normalizer, asked: Sequence[tuple[str, set[str]]]) -> Judged:
-    answers = ask(normalizer, [text for text, _ in asked])
+    """Strings that stand for one concept each, by any of its ids: asked whole."""
+    answers = ask(normalizer, [text for text, _ in asked], split=False)
     right = [
         each_right(answer, lambda best, ids=ids: bool(ids & all_ids(best)))  # type: ignore[misc]
         for answer, (_, ids) in zip(answers, asked, strict=True)
@@ -205,7 +210,7 @@ def digest(*contents: bytes) -> str:
 def titles(normalizer: Normalizer, file: Path) -> Set:
     with file.open(encoding="utf-8-sig", newline="") as stream:
         rows = list(csv.DictReader(stream))
-    answers = ask(normalizer, [one["title"] for one in rows], vocabularies=[VOCABULARY])
+    answers = ask(normalizer, [one["title"] for one in rows], split=True, vocabularies=[VOCABULARY])
     right = [
         each_right(
             answer,
