@@ -174,12 +174,15 @@ def test_history_and_family_are_said_as_names_say_them():
     assert read("h/o MS").said == (
         "personal history of multiple sclerosis", "personal history of mitral stenosis",
         "multiple sclerosis status", "mitral stenosis status",
+        "old multiple sclerosis", "old mitral stenosis",
     )  # fmt: skip
     assert read("mother has asthma", "asthma").said == ("family history of asthma",)
     for text in ("denies asthma", "possible asthma", "asthma"):
         assert read(text, "asthma").said == ()
     found = read("h/o asthma", "asthma")
-    assert found.asked == ["asthma", "personal history of asthma", "asthma status"]
+    assert found.asked == [
+        "asthma", "personal history of asthma", "asthma status", "old asthma",
+    ]  # fmt: skip
 
 
 def test_an_expansion_that_denies_is_a_denial():

@@ -15,6 +15,7 @@ from medcoder.normalize.choices import Table, choices, leaders, relatives
 from medcoder.normalize.custom_terms import SOURCE, CustomTerms
 from medcoder.normalize.filters import Filter
 from medcoder.normalize.interpretations import Interpretation, Understood, says
+from medcoder.normalize.past import VOCABULARY, code_for
 from medcoder.normalize.twins import Twins
 from medcoder.text import nothing_meant
 from medcoder.types import DERIVED, Answer, Attribute, Code, Match, Span
@@ -45,6 +46,7 @@ class Asked:
     top: int
     threshold: float | None
     wanted: Filter
+    allows: Callable[[int], bool]  # whether a concept may be answered with
     ranked: Mapping[str, Sequence[Candidate]]  # of each string that was looked up
     calibration: Callable[[bool], Calibration]  # of what was measured, or of what was settled
     unread: Unread
@@ -66,6 +68,7 @@ class _Scores(NamedTuple):
     least: float
     calibration: Calibration
     unread: bool = False
+    measured: int = 0  # how many of them, the first, were weighed
 
     @property
     def best(self) -> float:
@@ -102,7 +105,8 @@ class Answers:
             )
         scores = self._scores(query, understood.meant, asked)
         weighed, least = scores.entries, scores.least
-        names = leaders([entry.candidate for entry in weighed])
+        # Of those alone that were weighed: how many these are does not hang on `top`.
+        names = leaders([entry.candidate for entry in weighed[: scores.measured]])
         twins, namesakes = self._twins_of(weighed, names)
         others = (entry for entry in weighed[1:] if entry.candidate.concept not in twins)
         matches = tuple(
@@ -181,8 +185,61 @@ class Answers:
         best = max(saying, key=lambda some: some.confidence, default=answer)
         if saying and best.confidence >= best.threshold:
             return best
+        classified = self._classified(answer, understood, asked, saying)
+        if classified is not None:
+            return classified
         surer = max(best, answer, key=lambda some: some.confidence)
         return replace(_refused(surer, ""), review=_REVIEWS[decides].format(cue=understood.cue))
+
+    def _classified(
+        self, answer: Answer, understood: Understood, asked: Asked, saying: Sequence[Answer]
+    ) -> Answer | None:
+        """The answer by the code that ICD-10-CM has for what was, or is in the family, of the kind
+        of what was found. Nothing is, where a name that says so is likelier to be another's.
+        """
+        if not answer.matches:
+            return None
+        kg, decides, match = self._kg, understood.decides, answer.matches[0]
+        codes = [
+            code.code
+            for concept in (match.concept, *match.twins)
+            for code in kg.codes_of(concept, [VOCABULARY])
+        ]
+        past = next(filter(None, (code_for(decides, code) for code in codes)), None)
+        found = kg.find_code(VOCABULARY, past) if past else []
+        concept = next((some for some in found if asked.allows(kg.index(some))), None)
+        if past is None or concept is None:
+            return None
+        others = [
+            code.code
+            for some in saying
+            if some.confidence >= _LIKE_NOTHING
+            for code in kg.codes_of(some.candidates[0].concept, [VOCABULARY])
+        ]
+        if decides == "history" and not all(code.startswith(past) for code in others):
+            return None
+        name = kg.preferred(concept)
+        first = replace(
+            match,
+            concept=concept,
+            name=name,
+            codes=tuple(kg.codes_of(concept, asked.wanted.vocabularies)),
+            term=name,
+            language=kg.terms_of(concept)[0].language,
+            vocabulary=VOCABULARY,
+            cosine=None,
+            similarity=None,
+            twins=(),
+            weighed={},
+        )
+        return replace(
+            answer,
+            matches=(first, *(some for some in answer.matches if some.concept != concept))[
+                : asked.top
+            ],
+            namesakes=1,
+            steps=(*answer.steps, f"{decides} of {codes[0]} is coded as {past}"),
+        )
 
     def _scores(self, text: str, meant: Sequence[Interpretation], asked: Asked) -> _Scores:
         """The candidates of all that a string may mean, weighed."""
@@ -213,8 +270,9 @@ class Answers:
                 ranked.order.tolist(), ranked.confidences.tolist(), ranked.columns, strict=True
             )
         ]
+        measured = len(entries)
         entries += islice(_unmeasured(entries, meant, asked.ranked), asked.top)
-        return _Scores(entries, least, calibration, unread)
+        return _Scores(entries, least, calibration, unread, measured)
 
     def _twins_of(
         self, weighed: Sequence[_Weighed], names: Sequence[int]
@@ -222,7 +280,7 @@ class Answers:
         """Concepts that are the best one in other vocabularies, and how many share its name."""
         bearers = [
             entry.candidate
-            for entry, leader in zip(weighed, names, strict=True)
+            for entry, leader in zip(weighed, names, strict=False)
             if leader == 0 and entry.candidate.name is not None
         ]
         if not bearers:

@@ -89,6 +89,7 @@ class Asking:
             top=search.top,
             threshold=request.threshold,
             wanted=request.wanted,
+            allows=lambda concept: search.allowed is None or bool(search.allowed.concepts[concept]),
             ranked=ranked,
             calibration=lambda settled: self._calibration((CERTAIN,) if settled else search.stages),
             unread=self._unread,

@@ -43,7 +43,8 @@ _PLAIN_NO = re.compile(
 )
 _MARKS = ("?", "??", "???", "(?)")
 _SAID = {
-    "history": ("personal history of {}", "{} status"),  # of diseases, of what was done
+    # Of diseases; of what was done; of a heart attack.
+    "history": ("personal history of {}", "{} status", "old {}"),
     "family": ("family history of {}",),
 }
 
