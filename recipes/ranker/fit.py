@@ -3,10 +3,10 @@
 python recipes/ranker/fit.py WORK OUT [--codes FILE] [--report FILE]
 
 WORK has the terminologies of terminologies.py. OUT is the file of confidences. Strings:
-data/train/ward and data/eval/dev against the bundled terminology, queries drawn from it, names of
-drugs, which it lacks, and what is asked of the terminologies in WORK. Concepts are in two halves:
-what a fit on one half
-reaches on the other is reported, and kept beside the weights; the weights are fitted on all.
+data/train/ward, data/train/ward_common and data/eval/dev against the bundled terminology, queries
+drawn from it, names of drugs, which it lacks, and what is asked of the terminologies in WORK.
+Concepts are in two halves: what a fit on one half reaches on the other is reported, and kept beside
+the weights; the weights are fitted on all.
 """
 
 from __future__ import annotations
@@ -30,18 +30,21 @@ from medcoder.normalize.batch import Fusion
 from medcoder.normalize.calibrate import Calibration, calibration_error, judge
 from medcoder.normalize.fitting import Example, fit
 from medcoder.normalize.stages import STAGES, calibration_name, stage_sets
+from medcoder.normalize.weights import Weights
 
 ROOT = Path(__file__).resolve().parent.parent.parent / "data"
 VOCABULARY = "ICD10CM"
-# What a string counts. Strings that the encoder learnt from look better than others do: they count
-# less.
+# What a string counts, for the order and for the confidence. Strings that the encoder learnt from
+# look better than others do, and so do strings of wards that the dictionary of abbreviations was
+# extended by: they count less. Those of `ward_common` came after the dictionary.
 COUNTS = {
-    "ward": 1.0,
-    "ward dev": 3.0,  # of common things, as in a ward; the others were written to be of many
-    "phrases": 0.4,
-    "drawn": 0.3,
-    "drugs": 0.3,
-    "terminology": 0.15,
+    "ward": (1.0, 0.4),
+    "ward common": (0.0, 2.0),
+    "ward dev": (3.0, 2.0),
+    "phrases": (0.4, 0.4),
+    "drawn": (0.3, 0.3),
+    "drugs": (0.3, 0.3),
+    "terminology": (0.15, 0.15),
 }
 _MOST = 1000  # strings of a terminology
 _DRAWN = 4000
@@ -187,7 +190,14 @@ def collected(work: Path, stages: Sequence[str], codes: Path | None) -> list[Lab
     found: list[Labelled] = []
     sources = [
         collector.ward(ROOT / "train" / "ward"),
-        (some._replace(source="ward dev") for some in collector.ward(ROOT / "eval/dev/ward")),
+        (
+            some._replace(source=source)
+            for source, folder in (
+                ("ward common", ROOT / "train/ward_common"),
+                ("ward dev", ROOT / "eval/dev/ward"),
+            )
+            for some in collector.ward(folder)
+        ),
         collector.drawn(),
     ]
     if tuple(stages) == tuple(STAGES):
@@ -199,11 +209,19 @@ def collected(work: Path, stages: Sequence[str], codes: Path | None) -> list[Lab
     for source in sources:
         before = len(found)
         found += source
-        sys.stderr.write(f"{len(found) - before:,} of {found[-1].source}\n")
-    return [
-        some._replace(example=replace(some.example, counts=COUNTS[some.source.partition(":")[0]]))
-        for some in found
-    ]
+        sys.stderr.write(f"{len(found) - before:,} more, the last of {found[-1].source}\n")
+    return found
+
+
+def fitted_to(found: Sequence[Labelled]) -> Weights:
+    """The weights that suit examples."""
+
+    def counted(place: int) -> list[Example]:
+        counts = [COUNTS[some.source.partition(":")[0]][place] for some in found]
+        pairs = zip(found, counts, strict=True)
+        return [replace(some.example, counts=count) for some, count in pairs if count]
+
+    return fit(counted(0), sure=counted(1))
 
 
 def line(name: str, examples: Sequence[Example], confidence: Any, right: Any) -> str:
@@ -269,7 +287,7 @@ def crossed(found: Sequence[Labelled]) -> tuple[Any, Any]:
     """Confidence and rightness of each, by weights that were fitted on the other concepts."""
     confidence, right = np.zeros(len(found)), np.zeros(len(found), np.bool_)
     for half in (0, 1):
-        weights = fit([some.example for some in found if some.half != half])
+        weights = fitted_to([some for some in found if some.half != half])
         inside = [position for position, some in enumerate(found) if some.half == half]
         judged = judge(weights, [found[position].example for position in inside])
         confidence[inside], right[inside] = judged
@@ -298,7 +316,7 @@ def main() -> None:
         if options.wrong:
             options.wrong.write_text(wrong(found, confidence, right), encoding="utf-8")
         examples = [one.example for one in found]
-        fitted = Calibration.measured(fit(examples), examples, confidence, right)
+        fitted = Calibration.measured(fitted_to(found), examples, confidence, right)
         stages[name] = fitted.as_dict()
     write_json(options.out, {"fusion": fusion._asdict(), "stages": stages})
     print(f"{options.out}: {len(json.dumps(stages)):,} bytes")

@@ -13,6 +13,13 @@ from support.strangers import reseal
 from support.terminal import as_json, left_in, medcoder
 
 
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch):
+    """As in a pipe: a table is as wide as it is."""
+    for name in ("MEDCODER_INDEX", "COLUMNS", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture(scope="module")
 def ruled(tmp_path_factory):
     return write_ruled(tmp_path_factory.mktemp("ruled"))

@@ -1,6 +1,7 @@
 """Commands that normalise, embed, export and keep terms of one's own."""
 
 import json
+import math
 import os
 import re
 import shutil
@@ -23,6 +24,7 @@ from medcoder.encode.onnx import OnnxEncoder
 from medcoder.kg import KG
 from medcoder.normalize import build as building
 from medcoder.normalize import normalizer as normalizing
+from medcoder.normalize.reasons import in_words
 from medcoder.types import Answer, Match
 from support import tiny
 from support.strangers import reseal
@@ -347,6 +349,8 @@ def test_the_variable(index):
 def test_explained_for_people(index):
     result = ask(index, "fever", "--explain")
     best, other = Normalizer.load(index).normalize("fever", top=2, threshold=0)
+    reasons = in_words(best.weighed)
+    assert 2 < len(reasons) < 7
     assert result.stdout == (
         "fever\n"
         "  C0015967  Fever\n"
@@ -354,8 +358,9 @@ def test_explained_for_people(index):
         "    codes       HP:0001945\n"
         f"    confidence  {best.confidence:.3f}, score 1.000, cosine 1.000, similarity 1.000, "
         "stage exact\n"
-        "  It equals the term 'Fever', but for case, accents and punctuation. "
-        f"The next, {other.name} ({other.concept}), has {other.score:.3f}. "
+        + "".join(f"    weighs      {part:+.2f}  {reason}\n" for part, reason in reasons)
+        + "  It equals the term 'Fever', but for case, accents and punctuation. "
+        f"The next, {other.name} ({other.concept}), has a confidence of {other.confidence:.3f}. "
         f"Its confidence of {best.confidence:.3f} reaches the threshold of 0.000.\n"
     )
     rejected = ask(index, "fever", "", "--explain", "--threshold", 1, code=1).stdout
@@ -376,6 +381,11 @@ def test_explained_for_programs(index):
             assert {match.pop(name) is None for name in ("cosine", "similarity", "score")} == {
                 False
             }
+            weighed = match.pop("weighed")
+            odds = math.log(match["confidence"] / (1 - match["confidence"]))
+            if match in bare["matches"][:1]:  # those after it are no surer than it is
+                assert sum(weighed.values()) == pytest.approx(odds, abs=1e-3)
+            assert 0.0 not in weighed.values()
         assert entry == bare
     for least in (0, 1):  # the runner-up is looked at, and not shown
         [entry] = objects(index, "cold", "--explain", "--threshold", least, code=least)
@@ -394,7 +404,9 @@ def test_reasons_name_the_stage():
         return Answer(query="un", matches=(match,), threshold=0.2)
 
     letters = why(answer("ngram"))
-    assert "is that of the term 'Uno', found by its letters (cosine none, " in letters
+    assert letters.startswith(
+        "What speaks most is for the term 'Uno', found by its letters (cosine none, "
+    )
     meaning = why(answer("dense", cosine=0.25, vocabulary="local"))
     assert "your own term 'Uno', found by its meaning (cosine 0.250, " in meaning
     nothing = why(Answer(query="un", matches=(), threshold=0.2))

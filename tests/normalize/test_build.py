@@ -20,7 +20,7 @@ from medcoder.kg import KG
 from medcoder.kg.build import build_kg
 from medcoder.kg.sources import open_source
 from medcoder.normalize import build as building
-from medcoder.normalize.build import build
+from medcoder.normalize.build import build, read_calibration
 from medcoder.vectors import ROWS
 from medcoder.vectors import embed as embedding
 from medcoder.vectors.embed import embed
@@ -166,11 +166,33 @@ def test_a_calibration_that_is_none_is_refused_at_once(
     assert (encoded_texts, "a.index" in left_in(tmp_path)) == ([], False)
 
 
-def test_a_calibration_by_other_features_is_refused(calibration, many_kg, bag, tmp_path):
+def without_a_feature(entry):
+    del entry["weights"]["order"]["cosine"]
+
+
+def with_another_knot(entry):
+    entry["weights"]["order"]["cosine"][0][0] = 0.25
+
+
+def with_a_weight_less(entry):
+    entry["weights"]["confidence"]["share"][1].pop()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (without_a_feature, "KeyError"),
+        (with_another_knot, "cosine has other knots"),
+        (with_a_weight_less, "share has other knots"),
+    ],
+)
+def test_a_calibration_by_other_features_is_refused(
+    calibration, many_kg, bag, tmp_path, change, said
+):
     stored = json.loads(calibration.read_text())
-    stored["stages"]["dense"]["others"].pop()
+    change(stored["stages"]["dense"])
     (tmp_path / "old.json").write_text(json.dumps(stored))
-    with pytest.raises(ArtefactError, match=r"it needs .* weights"):
+    with pytest.raises(ArtefactError, match=f"it cannot be read.*{said}"):
         build(many_kg, bag, tmp_path / "a.index", calibration=tmp_path / "old.json")
 
 
@@ -276,6 +298,24 @@ def test_an_older_index_lacks_a_calibration(index):
     assert normalizer.normalize("cold", threshold=0)
     with pytest.raises(ArtefactError, match=r"no calibration of exact. Build it again"):
         normalizer.normalize("cold", stages=["exact"])
+
+
+@pytest.mark.parametrize("of_before", [["dense"], ["dense", "dense+ngram", "exact", "ngram"]])
+def test_an_index_of_before_there_were_weights_takes_those_of_the_package(index, of_before):
+    fusion, bundled = read_calibration(bundled_weights())
+    file = _own(index / "calibration.json")
+    stored = json.loads(file.read_text())
+    for name in of_before:
+        del stored["stages"][name]["weights"]
+        stored["stages"][name] |= {"best": [1.0] * 12, "others": [0.5] * 12}
+    stored["fusion"] = {"gain": 3.0, "floor": 0.25}
+    file.write_text(json.dumps(stored))
+    reseal(index)
+    normalizer = Normalizer.load(index)
+    assert sorted(bundled) == ["dense", "dense+ngram", "exact", "ngram"]
+    assert (normalizer._fusion, normalizer._calibrations) == (fusion, bundled)
+    found = normalizer.normalize("heart attack", threshold=0)
+    assert found[0].name.lower() == "heart attack"
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

@@ -1,15 +1,14 @@
-"""Probabilities from scores: the fit, its figures, and the queries drawn from a graph."""
+"""How sure to be: what weights reached, and the queries drawn from a graph to fit them to."""
 
 import json
 import math
 from collections import Counter
-from dataclasses import replace
 from itertools import pairwise
 from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from medcoder import Normalizer
@@ -19,9 +18,14 @@ from medcoder.kg.masks import named_terms
 from medcoder.normalize import calibrate, calibration_queries
 from medcoder.normalize.batch import Candidate, Fusion, Search
 from medcoder.normalize.build import build
-from medcoder.normalize.calibrate import FEATURES, Asked, Calibration, features, fit
-from medcoder.normalize.calibration_queries import SHARES, draw, misspell, scramble
+from medcoder.normalize.calibrate import Asked, Calibration, judge
+from medcoder.normalize.calibration_queries import SHARES, Query, draw, misspell, scramble
+from medcoder.normalize.choices import choices, relatives
+from medcoder.normalize.fitting import Example, fit
+from medcoder.normalize.interpretations import Interpretation
+from medcoder.normalize.stages import STAGES
 from medcoder.text import fold, spoken
+from support.chosen import chosen, found, weights
 from support.many import small_source
 from support.plain import edits
 
@@ -34,69 +38,6 @@ JUDGED = st.lists(st.tuples(CONFIDENCE, st.booleans()), max_size=30)
 
 def columns(judged):
     return np.array([c for c, _ in judged], float), np.array([r for _, r in judged], bool)
-
-
-# The fit
-
-
-def sigmoid(value):
-    return 1 / (1 + math.exp(-value)) if value > 0 else math.exp(value) / (1 + math.exp(value))
-
-
-def slope(rows, right, weights, ridge):
-    """Of the mean log-likelihood with a ridge, term by term."""
-    found = [ridge * weight for weight in weights]
-    for row, truth in zip(rows, right, strict=True):
-        off = sigmoid(sum(a * b for a, b in zip(row, weights, strict=True))) - truth
-        for place, value in enumerate(row):
-            found[place] += off * value / len(rows)
-    return found
-
-
-def test_the_fit_equals_slow_descent(monkeypatch):
-    monkeypatch.setattr(calibrate, "_RIDGE", 0.05)
-    rng = np.random.default_rng(0)
-    rows = np.column_stack([rng.normal(size=(30, 2)), np.ones(30)])
-    right = rng.random(30) < 1 / (1 + np.exp(-rows @ [2.0, -1.0, 0.5]))
-    weights = [0.0, 0.0, 0.0]
-    for _ in range(1500):
-        step = slope(rows.tolist(), right.tolist(), weights, 0.05)
-        weights = [weight - part for weight, part in zip(weights, step, strict=True)]
-    found = calibrate._logistic(rows, right)
-    assert found.tolist() == pytest.approx(weights, abs=1e-6)
-    assert found[0] > 0.3 > -0.2 > found[1]
-
-
-@settings(max_examples=60)
-@given(
-    st.integers(0, 10**6),
-    st.integers(1, 40),
-    st.integers(1, 11),
-    st.sampled_from([0.01, 1, 5, 50]),
-    st.sampled_from(["random", "separable", "all", "none"]),
-)
-@example(61, 22, 7, 5, "random")  # whole steps of Newton's method lead away for ever
-def test_the_fit_is_where_the_slope_is_level(seed, count, width, scale, truth):
-    rng = np.random.default_rng(seed)
-    rows = rng.normal(size=(count, width)) * scale
-    rows[:, -1] = 1
-    right = {
-        "random": rng.random(count) < 0.7,
-        "separable": rows[:, 0] > 0,
-        "all": np.ones(count, bool),
-        "none": np.zeros(count, bool),
-    }[truth]
-    weights = calibrate._logistic(rows, right)
-    level = slope(rows.tolist(), right.tolist(), weights.tolist(), calibrate._RIDGE)
-    assert max(map(abs, level)) < 1e-6 * max(scale, 1)
-
-
-def test_nothing_to_fit():
-    assert calibrate._logistic(np.zeros((0, 3)), np.zeros(0, bool)).tolist() == [0, 0, 0]
-    empty = fit([], [])
-    assert (empty.threshold, empty.error, empty.curve, empty.reliability) == (0.5, 0.0, (), ())
-    assert empty.confidences([Candidate(1, 2, "dense", 0.5, None, 0.5)]).tolist() == [0.5]
-    assert (empty.queries, empty.accuracy) == ({}, {})
 
 
 # Figures, against plain loops
@@ -166,18 +107,27 @@ def test_the_threshold_balances_precision_and_recall(judged, unanswered):
         precision, recall = sum(some) / len(some), sum(some) / max(answerable, 1)
         return 2 * precision * recall / (precision + recall) if sum(some) else 0.0
 
-    found = calibrate._threshold(*columns(judged), answerable)
-    best = max(harmonic(confidence) for confidence, _ in judged)
-    assert harmonic(found) == pytest.approx(best)
-    above = min(confidence for confidence, _ in judged if confidence >= found)
-    below = max((confidence for confidence, _ in judged if confidence < found), default=0.0)
-    assert found == pytest.approx((above + below) / 2)
+    least = calibrate._threshold(*columns(judged), answerable)
+    every = {confidence: harmonic(confidence) for confidence, _ in judged}
+    best = max(every.values())
+    chosen = max(one for one, value in every.items() if value == pytest.approx(best))
+    if chosen < 0.5:
+        assert least == 0.5  # what is more likely wrong than right is no answer
+        return
+    assert harmonic(least) == pytest.approx(best)
+    below = max((confidence for confidence, _ in judged if confidence < least), default=0.0)
+    above = min(confidence for confidence, _ in judged if confidence >= least)
+    assert least == pytest.approx(max((above + below) / 2, 0.5))
+
+
+def test_nothing_to_judge_has_the_threshold_of_more_likely_than_not():
+    assert calibrate._threshold(np.zeros(0), np.zeros(0, bool), 9) == 0.5
 
 
 def test_the_confidence_that_gives_a_precision():
     curve = ((0.9, 0.1, 1.0), (0.8, 0.3, 0.96), (0.7, 0.4, 0.85), (0.6, 0.5, 0.91), (0.1, 1.0, 0.7))
     fitted = Calibration(
-        best=(), others=(), threshold=0.5, error=0.0, curve=curve,
+        weights=weights(), threshold=0.5, error=0.0, curve=curve,
         reliability=((0.2, 0.3, 100), (0.8, 0.9, 200)),
     )  # fmt: skip
     assert [fitted.threshold_for(least) for least in (0.5, 0.9, 0.95, 0.97, 1.0)] == [
@@ -187,167 +137,136 @@ def test_the_confidence_that_gives_a_precision():
     assert [few.threshold_for(least) for least in (0.96, 0.97)] == [0.8, None]  # 29 show no more
 
 
-# Features and confidences
+# What weights reached
 
 
-def candidates():
-    return [
-        Candidate(4, 9, "exact", 0.9, 1.0, 1.0, name="cold", hit=True),
-        Candidate(5, 11, "exact", None, None, 1.0, name="cold", hit=True),
-        Candidate(6, 13, "dense", 0.8, 0.25, 0.8, False, True),
-        Candidate(7, 15, "ngram", -0.1, 0.5, -0.1, False),
-    ]
+def example(rng, kind="synonym", answerable=True):
+    """A string whose best candidate is right as often as its cosine says."""
+    score = float(rng.uniform(0.25, 1.0))
+    right = np.array([answerable and rng.random() < score, False])
+    some = chosen(found(1, cosine=score), found(2, cosine=score / 2))
+    return Example(some, right, kind, answerable=answerable)
 
 
-def test_features():
-    rows = [dict(zip(FEATURES, row, strict=True)) for row in features(candidates()).tolist()]
-    assert rows[0] == pytest.approx({
-        "score": 1, "square": 1, "cosine": 0.9, "similarity": 1, "margin": 0.2,
-        "lead": math.sqrt(0.2), "both": 0.2, "exact": 1, "rivals": 0, "known": 1,
-        "spelt": 0, "one": 1,
-    })  # fmt: skip
-    assert rows[1] == rows[0] | {"cosine": 0, "similarity": 0}  # the same name, so as far ahead
-    assert rows[2] == pytest.approx({
-        "score": 0.8, "square": 0.64, "cosine": 0.8, "similarity": 0.25, "margin": -0.2, "lead": 0,
-        "both": -0.16, "exact": 0, "rivals": 0, "known": 0, "spelt": 1, "one": 1,
-    })  # fmt: skip
-    ahead = dict(zip(FEATURES, features(candidates()[2:])[0].tolist(), strict=True))
-    assert ahead == pytest.approx(rows[2] | {"margin": 0.9, "lead": math.sqrt(0.9), "both": 0.72})
-    alone = dict(zip(FEATURES, features(candidates()[2:3])[0].tolist(), strict=True))
-    assert (alone["margin"], alone["lead"]) == pytest.approx((0.8, math.sqrt(0.8)))
-    assert features(candidates(), 2).tolist() == features(candidates())[:2].tolist()
-    other = [replace(one, name=name) for one, name in zip(candidates(), "abcd", strict=True)]
-    for some in (other, [replace(one, name=None) for one in other]):  # two names as near
-        tied = dict(zip(FEATURES, features(some)[0].tolist(), strict=True))
-        assert tied == rows[0] | {"margin": 0, "lead": 0, "both": 0, "rivals": math.log(2)}
-    assert features([]).shape == (0, len(FEATURES))
-
-
-def test_concepts_of_one_name_have_its_confidence():
-    def fitted(best, other):
-        weights = (
-            [logit if name == "one" else 0.0 for name in FEATURES] for logit in (best, other)
-        )
-        made = dict(zip(("best", "others"), map(tuple, weights), strict=True))
-        return Calibration(**made, threshold=0.5, error=0.0, curve=(), reliability=())
-
-    calibration = fitted(math.log(0.4 / 0.6), math.log(0.3 / 0.7))
-    found = calibration.confidences(candidates()).tolist()
-    assert found == pytest.approx([0.4, 0.4, 0.3, 0.3])  # the two exact ones
-    some = [Candidate(n, n, "dense", 0.9 - n / 9, name="abacb"[n]) for n in range(5)]
-    some[1].cosine, some[4].cosine = 0.5, 0.4  # of one name, the first decides
-    some[3].cosine = -0.5
-    weights = tuple(float(name == "cosine") for name in FEATURES)
-    calibration = Calibration(**vars(calibration) | {"others": weights})
-    found = calibration.confidences(some).tolist()
-    assert found == pytest.approx([0.4, sigmoid(0.5), 0.4, sigmoid(-0.5), sigmoid(0.5)])
-    assert calibration.confidences(some, 3).tolist() == found[:3]
-
-
-def test_a_name_is_right_if_one_of_its_concepts_is_meant():
-    some = [Candidate(n, n, "dense", 0.9 - n / 9, name="abacb"[n]) for n in range(5)]
-    assert [Asked("synonym", some, meant).right for meant in (0, 1, 2, 3, 4, None)] == [
-        True, False, True, False, False, False,
-    ]  # fmt: skip
-    rows, right, first = calibrate._table([Asked("synonym", some, 4), Asked("verbatim", some, 2)])
-    assert rows.tolist() == features(some)[[0, 1, 3, 0, 1, 3]].tolist()  # a name teaches once
-    assert right.tolist() == [False, True, False, True, False, False]
-    assert first.tolist() == [True, False, False, True, False, False]
-
-
-def test_the_best_candidate_has_weights_of_its_own():
-    weight = {"score": 2.0, "one": -1.0}
-    best = tuple(weight.get(name, 0.0) for name in FEATURES)
-    others = tuple(-3.0 * (name == "cosine") for name in FEATURES)
-    fitted = Calibration(
-        best=best, others=others, threshold=0.5, error=0.0, curve=(), reliability=()
-    )
-    expected = [sigmoid(1), sigmoid(1), sigmoid(-2.4), sigmoid(0.3)]
-    assert fitted.confidences(candidates()).tolist() == pytest.approx(expected)
-    assert fitted.confidences(candidates(), 1).tolist() == pytest.approx(expected[:1])
-    assert fitted.confidences([]).shape == (0,)
-    extreme = Calibration(**vars(fitted) | {"best": tuple(1e6 for _ in FEATURES)})
-    assert 0.999 < extreme.confidences(candidates())[0] < 1  # never quite certain
-
-
-def asked(rng, kind="synonym"):
-    """A query whose best candidate is right as often as its score says, of ten concepts."""
-    score = float(rng.random())
-    other = float(rng.random() * score)
-    meant = 1 if rng.random() < score else 2 if rng.random() < other else 3
-    found = [
-        Candidate(1, 1, "dense", score, None, score),
-        Candidate(2, 2, "dense", other, None, other),
-    ]
-    return Asked(kind, found, meant)
+def measured(fitted, kept_out, **more):
+    return Calibration.measured(fitted, kept_out, *judge(fitted, kept_out), **more)
 
 
 def test_a_fit_gives_the_probabilities_that_were_there():
     rng = np.random.default_rng(0)
-    some = [asked(rng) for _ in range(2000)]
-    fitted = fit(some[:1000], some[1000:])
-    assert fitted.error < 0.05
+    some = [example(rng) for _ in range(2000)]
+    fitted = fit(some[:1000])
+    reached = measured(fitted, some[1000:])
+    assert reached.error < 0.05
     for one in some[1000:1100]:
-        assert fitted.confidences(one.candidates)[0] == pytest.approx(
-            one.candidates[0].score, abs=0.15
-        )
+        score = one.choices.candidates[0].score
+        assert fitted.rank(one.choices).confidences[0] == pytest.approx(score, abs=0.15)
     # What is told of it was measured on the second half alone.
-    confidence = np.array([fitted.confidences(one.candidates)[0] for one in some[1000:]])
-    right = np.array([one.concept == 1 for one in some[1000:]])
-    assert fitted.error == pytest.approx(calibrate.calibration_error(confidence, right))
+    confidence = np.array([fitted.rank(one.choices).confidences[0] for one in some[1000:]])
+    right = np.array([one.right[0] for one in some[1000:]])
+    assert reached.weights == fitted == fit(some[:1000])
+    assert reached.error == pytest.approx(calibrate.calibration_error(confidence, right))
+    assert reached.threshold == calibrate._threshold(confidence, right, 1000)
     for kept, made in (
-        (fitted.curve, calibrate.risk_coverage(confidence, right)),
-        (fitted.reliability, calibrate.reliability(confidence, right)),
+        (reached.curve, calibrate.risk_coverage(confidence, right)),
+        (reached.reliability, calibrate.reliability(confidence, right)),
     ):
         assert [list(row) for row in kept] == [pytest.approx(row) for row in map(list, made)]
-    # The threshold is of the first.
-    confidence = np.array([fitted.confidences(one.candidates)[0] for one in some[:1000]])
-    right = np.array([one.concept == 1 for one in some[:1000]])
-    assert fitted.threshold == pytest.approx(calibrate._threshold(confidence, right, 1000))
-    assert fitted == fit(some[:1000], some[1000:])
 
 
-def test_what_cannot_be_answered_is_not_missed():
+def test_the_best_is_judged_by_what_comes_first_then():
+    one, other = found(1, cosine=0.5, name=1.0), found(2, cosine=0.9)
+    some = [
+        Example(chosen(one, other), np.array(right)) for right in ([True, False], [False, True])
+    ]
+    for order, right in (({"cosine": 1.0}, [False, True]), ({"name": 1.0}, [True, False])):
+        confidence, correct = judge(weights(order, {"name": 1.0}), some)
+        assert correct.tolist() == right
+        assert (confidence > 0.5).tolist() == [order == {"name": 1.0}] * 2
+    confidence, correct = judge(weights(), [])
+    assert (len(confidence), len(correct)) == (0, 0)
+
+
+QUERY = {"text": "x", "row": -1, "concept": 1, "hidden": frozenset()}
+
+
+def test_what_cannot_be_answered_is_not_missed_and_what_is_not_found_is():
     rng = np.random.default_rng(2)
-    some = [asked(rng) for _ in range(40)] + [asked(rng)._replace(concept=None) for _ in range(9)]
+    some = [example(rng) for _ in range(40)] + [example(rng, "absent", False) for _ in range(9)]
+    nothing = [Query(kind=kind, **QUERY) for kind in ("synonym", "misspelt", "absent", "nonsense")]
     with mock.patch.object(calibrate, "_threshold", return_value=0.25) as made:
-        assert fit(some, []).threshold == 0.25
+        assert measured(weights(), some, nothing=nothing).threshold == 0.25
     [(confidence, correct, answerable)] = [call.args for call in made.call_args_list]
-    assert (len(confidence), correct.sum(), answerable) == (49, sum(one.right for one in some), 40)
+    assert (len(confidence), correct.sum(), answerable) == (49, sum(s.right[0] for s in some), 42)
 
 
 def test_kinds_are_counted():
-    one, other = Candidate(1, 1, "dense", 0.9, None, 0.9), Candidate(2, 2, "dense", 0.5, None, 0.5)
-    some = [
-        Asked("synonym", [one, other], 1), Asked("synonym", [other, one], 1),
-        Asked("synonym", [], 1), Asked("absent", [one], None), Asked("nonsense", [], None),
-    ]  # fmt: skip
-    assert [entry.right for entry in some] == [True, False, False, False, False]
-    fitted = fit(some[:3], some[3:])
-    assert fitted.queries == {"absent": 1, "nonsense": 1, "synonym": 3}
-    assert fitted.accuracy == {"synonym": 0.3333}  # of what cannot be answered, there is none
+    def of(kind, right, answerable=True):
+        return Example(chosen(found(1)), np.array([right]), kind, answerable=answerable)
 
-
-def test_candidates_beyond_the_first_few_teach_nothing():
-    many = [Candidate(n, n, "dense", 0.5, None, 0.5) for n in range(50)]
-    rows, right, first = calibrate._table([Asked("synonym", many, 3), Asked("synonym", [], 1)])
-    assert (len(rows), right.tolist()) == (5, [False, False, False, True, False])
-    assert first.tolist() == [True, False, False, False, False]
+    some = [of("synonym", True), of("synonym", False), of("absent", False, False)]
+    nothing = [Query(kind=kind, **QUERY) for kind in ("synonym", "nonsense", "misspelt")]
+    reached = measured(weights(), some, nothing=nothing)
+    assert reached.queries == {"absent": 1, "misspelt": 1, "nonsense": 1, "synonym": 3}
+    # Of what cannot be answered there is none; what was not found is not right.
+    assert reached.accuracy == {"misspelt": 0.0, "synonym": 0.3333}
+    empty = measured(weights(), [])
+    assert (empty.queries, empty.accuracy, empty.threshold, empty.error) == ({}, {}, 0.5, 0.0)
+    assert (empty.curve, empty.reliability) == ((), ())
 
 
 def test_a_calibration_survives_being_stored():
     rng = np.random.default_rng(1)
-    some = [asked(rng, kind) for kind in ("synonym", "absent") for _ in range(50)]
-    fitted = fit(some[::2], some[1::2])
-    again = Calibration.from_dict(json.loads(json.dumps(fitted.as_dict())))
-    assert again == fitted
-    assert (
-        again.confidences(some[0].candidates).tolist()
-        == fitted.confidences(some[0].candidates).tolist()
-    )
-    for broken in ({"best": [1.0]}, {"others": []}):
-        with pytest.raises(ValueError, match=f"it needs {len(FEATURES)} weights"):
-            Calibration.from_dict(fitted.as_dict() | broken)
+    some = [example(rng, kind) for kind in ("synonym", "absent") for _ in range(50)]
+    reached = measured(fit(some[::2]), some[1::2])
+    again = Calibration.from_dict(json.loads(json.dumps(reached.as_dict())))
+    assert again == reached
+    ranked = [one.weights.rank(some[0].choices).confidences.tolist() for one in (reached, again)]
+    assert ranked[0] == ranked[1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"curve": [[0.5, 1.0]]}, "rows of three numbers"),
+        ({"reliability": [[0.5, 0.5, 1, 1]]}, "rows of three numbers"),
+        ({"threshold": None}, "finite numbers"),
+        ({"threshold": math.nan}, "finite numbers"),
+        ({"error": "0"}, "finite numbers"),
+        ({"curve": [[0.5, 1.0, math.inf]]}, "finite numbers"),
+        ({"queries": {"synonym": "many"}}, "finite numbers"),
+        ({"accuracy": {"synonym": math.nan}}, "finite numbers"),
+        ({"weights": weights().as_dict() | {"base": math.nan}}, "not all numbers"),
+    ],
+    ids=lambda value: str(value)[:20],
+)  # fmt: skip
+def test_a_calibration_that_is_none_is_refused(changes, said):
+    stored = measured(weights(), [Example(chosen(found(1)), np.array([True]))]).as_dict()
+    Calibration.from_dict(stored)
+    with pytest.raises(ValueError, match=said):
+        Calibration.from_dict(stored | changes)
+
+
+def test_a_name_is_right_if_one_of_its_concepts_is_meant():
+    some = [found(n, called="abacb"[n]) for n in range(5)]
+    asked = [Asked(Query(**QUERY | {"kind": "synonym", "concept": n}), some) for n in range(5)]
+    assert [one.right for one in asked] == [True, False, True, False, False]
+    assert not Asked(Query(kind="absent", **QUERY), some).right
+    assert not Asked(Query(kind="synonym", **QUERY), []).right
+
+
+def test_all_that_bear_a_name_that_is_meant_are_right_to_learn_from(normalizer):
+    some = [found(n, called="abacb"[n]) for n in range(5)]
+    asked = [
+        Asked(Query(**QUERY | {"kind": kind, "concept": concept}), some)
+        for kind, concept in (("synonym", 4), ("verbatim", 2), ("absent", 2))
+    ]
+    made = calibrate._examples(normalizer._ranker, [*asked, asked[0]._replace(candidates=[])])
+    assert [one and one.right.tolist() for one in made] == [
+        [False, True, False, False, True], [True, False, True, False, False], [False] * 5, None,
+    ]  # fmt: skip
+    assert [one.kind for one in made[:3]] == ["synonym", "verbatim", "absent"]
+    assert [one.answerable for one in made[:3]] == [True, True, False]
 
 
 # Queries drawn from a graph
@@ -491,11 +410,11 @@ def test_scrambled_words_keep_their_letters(text, seed):
 
 def test_what_is_stored_is_what_was_measured(normalizer, bag):
     """Ask the queries again, one by one, and judge the answers by plain loops."""
-    found = normalizer._ranker
-    queries = draw(found, len(normalizer.kg))
+    found_by = normalizer._ranker
+    queries = draw(found_by, len(normalizer.kg))
     vectors = bag.encode([spoken(query.text) for query in queries])
     half = len(queries) // 2
-    certain = ("exact", "slip")
+    certain, kin = ("exact", "slip"), relatives(normalizer.kg)
     for name, stages in (
         ("dense+ngram", (*certain, "dense", "ngram")), ("dense", (*certain, "dense")),
         ("ngram", (*certain, "ngram")), ("exact", certain),
@@ -504,53 +423,92 @@ def test_what_is_stored_is_what_was_measured(normalizer, bag):
         assert fitted == normalizer._calibrations[name]
         search = Search(top=5, stages=stages, fusion=normalizer._fusion)
         judged, hits = [], Counter()
-        for place, query in enumerate(queries):
+        for place, query in list(enumerate(queries))[half:]:
             embed = vectors[[place]].__getitem__ if "dense" in stages else None
-            [some] = found.find([query.text], embed, search, without=[query.hidden])
-            right = query.meant in [one.concept for one in some if one.name == some[0].name]
+            [some] = found_by.find([query.text], embed, search, without=[query.hidden])
+            among = choices(query.text, [Interpretation(query.text)], {query.text: some}, kin)
+            if among is None:
+                continue
+            ranked = fitted.weights.rank(among)
+            best = among.candidates[ranked.order[0]].name
+            right = query.meant in [one.concept for one in some if one.name == best]
             hits[query.kind] += right
-            if place >= half and some:
-                judged.append((float(fitted.confidences(some)[0]), right))
+            judged.append((float(ranked.confidences[0]), right))
         expected = sum(
             abs(sum(c - r for c, r in some)) for some in bins_of(judged)
         ) / len(judged)  # fmt: skip
         assert fitted.error == pytest.approx(expected, abs=2e-3)  # stored vectors have 16 bits
-        assert fitted.queries == Counter(query.kind for query in queries)
+        assert fitted.queries == Counter(query.kind for query in queries[half:])
         assert fitted.accuracy == {
             kind: pytest.approx(hits[kind] / fitted.queries[kind], abs=1e-4)
             for kind in ("synonym", "verbatim", "misspelt")
         }
         assert sum(count for *_, count in fitted.reliability) == len(judged)
+        assert fitted.threshold >= 0.5
 
 
 def test_queries_are_asked_some_at_a_time(normalizer, monkeypatch):
-    found = normalizer._ranker
-    queries = draw(found, 60)
+    ranker = normalizer._ranker
+    queries = draw(ranker, 60)
     search = Search(top=5, stages=("exact", "dense"), fusion=Fusion())
-    vectors = found.vectors.take(np.array([max(query.row, 0) for query in queries]))
-    whole = calibrate._ask(found, queries, vectors, search)
+    vectors = ranker.vectors.take(np.array([max(query.row, 0) for query in queries]))
+    whole = calibrate._ask(ranker, queries, vectors, search)
     monkeypatch.setattr(calibrate, "_BATCH", 7)
-    assert calibrate._ask(found, queries, vectors, search) == whole
-    assert [(one.kind, one.concept) for one in whole] == [(q.kind, q.meant) for q in queries]
+    assert calibrate._ask(ranker, queries, vectors, search) == whole
+    assert [one.query for one in whole] == queries
+
+
+def test_drawn_examples_are_those_that_a_graph_is_fitted_to(normalizer, monkeypatch):
+    learnt = []
+    monkeypatch.setattr(
+        calibrate, "fit", lambda some, start: learnt.append((some, start)) or weights()
+    )
+    fusion, fitted = calibrate.calibrate(normalizer._ranker, normalizer.encoder, 60, {})
+    assert sorted(fitted) == ["dense", "dense+ngram", "exact", "ngram"]
+    assert {start for _, start in learnt} == {None}
+    stages = tuple(name for name in STAGES if name not in ("dense", "ngram"))
+    drawn = calibrate.drawn_examples(
+        normalizer._ranker, normalizer.encoder, 60, [*stages, "dense", "ngram"], fusion
+    )
+    assert [query for query, _ in drawn] == draw(normalizer._ranker, 60)
+    first, _ = learnt[0]  # of all stages
+    assert [one.right.tolist() for _, one in drawn[:30] if one] == [o.right.tolist() for o in first]
+    assert [one.kind for _, one in drawn[:30] if one] == [o.kind for o in first]
+
+
+def test_what_comes_with_the_package_is_the_start(normalizer, monkeypatch):
+    given, seen = {}, []
+    for number, name in enumerate(("dense", "exact")):
+        reached = measured(weights(base=float(number)), [])
+        given[name] = reached
+    monkeypatch.setattr(calibrate, "fit", lambda some, start: seen.append(start) or weights())
+    calibrate.calibrate(normalizer._ranker, normalizer.encoder, 30, given)
+    bases = {None if start is None else start.base for start in seen}
+    assert (len(seen), bases) == (4, {None, 0.0, 1.0})
 
 
 def test_the_fusion_is_that_which_finds_most(normalizer, monkeypatch):
     """Of equal ones, the letters count as little as can be."""
+
+    def asked(kind, some, meant):
+        kind = kind if meant is not None else "absent"
+        return Asked(Query(**QUERY | {"kind": kind, "concept": meant}), some)
+
     near = Candidate(1, 1, "dense", 0.6, 0.1, 0.0, False)
     alike = Candidate(2, 2, "ngram", 0.5, 0.9, 0.0, False)
     exact = Candidate(3, 3, "exact", 0.5, 1.0, 1.0, hit=True)
-    for meant, known, chosen in (
+    for meant, known, best in (
         (2, False, Fusion(0.5, 0.6)),  # the least gain by which letters win
         (1, False, Fusion(0.0, 0.6)),
         (2, True, Fusion(0.0, 0.6)),  # no gain makes any difference
         (None, False, Fusion(0.0, 0.6)),
     ):
         both = [Candidate(*(getattr(c, n) for n in c.__slots__[:6]), known) for c in (near, alike)]
-        answers = [Asked("misspelt", both, meant), Asked("verbatim", [exact, *both], 3)]
+        answers = [asked("misspelt", both, meant), asked("verbatim", [exact, *both], 3)]
         monkeypatch.setattr(calibrate, "_ask", lambda *_, found=answers: found)
-        assert calibrate._best_fusion(normalizer._ranker, [], np.zeros((0, 1))) == chosen
+        assert calibrate._best_fusion(normalizer._ranker, [], np.zeros((0, 1))) == best
     slip = Candidate(4, 4, "dense", 0.5, 0.2, 0.0, False, near=True)  # as if its letters were there
-    assert calibrate._right(Asked("misspelt", [near, slip], 4), Fusion(0.5, 0.6))
+    assert calibrate._right(asked("misspelt", [near, slip], 4), Fusion(0.5, 0.6))
     nearer = Candidate(1, 1, "dense", 0.6, 0.1, 0.6)
-    assert calibrate._right(Asked("verbatim", [exact, nearer], 3), Fusion(4.0, 0.4))
-    assert not calibrate._right(Asked("verbatim", [], 3), Fusion())
+    assert calibrate._right(asked("verbatim", [exact, nearer], 3), Fusion(4.0, 0.4))
+    assert not calibrate._right(asked("verbatim", [], 3), Fusion())

@@ -138,8 +138,8 @@ def _as_dict(match: Match, keys: Sequence[str]) -> dict[str, Any]:
     entry = match.as_dict(keys, digits=_DIGITS)
     if keys == _KEYS:
         return entry
-    weighed = {name: round(part, _DIGITS) for name, part in match.weighed.items() if part}
-    return entry | {"weighed": weighed}
+    weighed = {name: round(part, _DIGITS) for name, part in match.weighed.items()}
+    return entry | {"weighed": {name: part for name, part in weighed.items() if part}}
 
 
 def _shown(answer: Answer, top: int) -> Sequence[Match]:

@@ -53,6 +53,7 @@ _QUERIES = 4000  # that calibration draws from the graph
 # What the weights and confidences are: those that come with the package, fitted to the graph, taken
 # from a file that was given, or fitted by `refit`.
 Calibrated = Literal["bundled", "graph", "given", "fitted"]
+_BEFORE_WEIGHTS = {"best", "others"}  # keys of a calibration then
 _FORMERLY = "embedded graph"  # as "bundled" was called
 
 
@@ -254,6 +255,20 @@ def read_calibration(file: Path) -> tuple[Fusion, dict[str, Calibration]]:
         raise ArtefactError(
             "it cannot be read", where=file, values=repr(error), remedy="Build the index again"
         ) from error
+
+
+def weighed_by(path: Path, meta: dict[str, Any]) -> tuple[Path, dict[str, Any]]:
+    """The file of weights and confidences of an index, and its meta data.
+
+    An index that was built before there were weights takes those that come with the package, and
+    its meta data say so.
+    """
+    file = path / CALIBRATION
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        entries = read_json(file)["stages"].values()
+        if any(entry.keys() >= _BEFORE_WEIGHTS for entry in entries):
+            return bundled_weights(), meta | {"calibrated": "bundled"}
+    return file, meta
 
 
 def _unfinished_vectors(kg: KG, encoder: OnnxEncoder, path: Path) -> Vectors | None:

@@ -68,7 +68,10 @@ def calibrate(
         learnt = [some for some in examples[:half] if some is not None]
         weights = fit(learnt, start=start[name].weights if name in start else None)
         kept_out = [some for some in examples[half:] if some is not None]
-        fitted[name] = Calibration.measured(weights, kept_out, *judge(weights, kept_out))
+        pairs = zip(queries[half:], examples[half:], strict=True)
+        nothing = [query for query, some in pairs if some is None]
+        judged = judge(weights, kept_out)
+        fitted[name] = Calibration.measured(weights, kept_out, *judged, nothing=nothing)
     return fusion, fitted
 
 
@@ -93,7 +96,7 @@ class Calibration:
     error: float  # expected calibration error of the best name
     curve: tuple[tuple[float, float, float], ...]  # confidence, share answered, precision there
     reliability: tuple[tuple[float, float, int], ...]  # mean confidence, share right, queries
-    queries: dict[str, int] = field(default_factory=dict)  # by kind, fit and held out together
+    queries: dict[str, int] = field(default_factory=dict)  # by kind
     accuracy: dict[str, float] = field(default_factory=dict)  # best name right, by kind
 
     @classmethod
@@ -103,23 +106,26 @@ class Calibration:
         examples: Sequence[Example],
         confidence: Floats,
         correct: npt.NDArray[np.bool_],
+        *,
+        nothing: Sequence[Query] = (),
     ) -> Calibration:
-        """Weights with what they reached on examples that were kept out of their fit."""
-        answerable = np.array([some.answerable for some in examples], np.bool_)
-        kinds = np.array([some.kind for some in examples])
-        of_kind = {kind: kinds == kind for kind in sorted(set(kinds.tolist()))}
+        """Weights with what they reached on examples that were kept out of their fit.
+
+        nothing: queries for which nothing was found
+        """
+        queries = Counter([*(some.kind for some in examples), *(some.kind for some in nothing)])
+        able = Counter(some.kind for some in examples if some.answerable)
+        able.update(some.kind for some in nothing if some.meant is not None)
+        pairs = zip(examples, correct.tolist(), strict=True)
+        right = Counter(some.kind for some, is_right in pairs if is_right and some.answerable)
         return cls(
             weights=weights,
-            threshold=_threshold(confidence, correct, int(answerable.sum())),
+            threshold=_threshold(confidence, correct, able.total()),
             error=calibration_error(confidence, correct),
             curve=risk_coverage(confidence, correct),
             reliability=reliability(confidence, correct),
-            queries={kind: int(some.sum()) for kind, some in of_kind.items()},
-            accuracy={
-                kind: round(float(correct[some & answerable].mean()), 4)
-                for kind, some in of_kind.items()
-                if (some & answerable).any()
-            },
+            queries=dict(sorted(queries.items())),
+            accuracy={kind: round(right[kind] / able[kind], 4) for kind in sorted(able)},
         )
 
     def threshold_for(self, precision: float) -> float | None:

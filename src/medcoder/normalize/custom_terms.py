@@ -289,7 +289,7 @@ def with_custom(
 
 def _scored(
     custom: CustomTerms, grams: Grams, batch: Batch, vectors: Floats | None, position: int
-) -> Iterator[tuple[int, int, int, int, float, float, float, bool, bool]]:
+) -> Iterator[tuple[int, int, int, int, float, float, float, bool, bool, bool]]:
     query, known = batch.texts[position], bool(batch.known[position])
     cosines = custom.cosines(vectors[position]) if vectors is not None else None
     near = custom.near(cosines, batch.custom) if cosines is not None else []
@@ -312,4 +312,5 @@ def _scored(
             batch.search.fusion.score(cosine, similarity, known=known, spelt=near_by_letters),
             spelt,
             near_by_letters,
+            True,
         )

@@ -185,10 +185,10 @@ class Measures:
         for position, candidate in enumerate(candidates):
             term = candidate.term
             row = NO_ROW if term < 0 else int(self._vectors.term_row[term])
-            if term < 0:
+            if candidate.hit or (term >= 0 and row == NO_ROW):
+                said = spoken  # the string is the term, or its code
+            elif term < 0:
                 said = spoken_words(own[-1 - term])
-            elif row == NO_ROW:
-                said = spoken
             else:
                 said = self._spoken(row)
             names = near[position], centre[position], second[position]
@@ -269,7 +269,9 @@ class Measures:
         starts = np.cumsum(names) - names
         terms = np.repeat(first - starts, names) + np.arange(names.sum())
         rows = np.asarray(self._vectors.term_row[terms], np.int64)
-        cosines = np.minimum(self._vectors.take(np.maximum(rows, 0)) @ vector, 1.0)
+        # By einsum, each row alone: equal names must not differ by where they stand.
+        every = np.einsum("rd,d->r", self._vectors.take(np.maximum(rows, 0)), vector)
+        cosines = np.minimum(every, 1.0)
         seen = rows != NO_ROW
         if hidden:
             seen &= ~np.isin(terms, list(hidden))

@@ -37,15 +37,21 @@ class Example:
     answerable: bool = True  # whether it means something that the terminology has
 
 
-def fit(examples: Sequence[Example], *, start: Weights | None = None) -> Weights:
+def fit(
+    examples: Sequence[Example],
+    *,
+    sure: Sequence[Example] | None = None,
+    start: Weights | None = None,
+) -> Weights:
     """The weights that suit the examples.
 
+    sure: what the confidence is fitted to, if not to the same as the order
     start: weights that few examples move but a little
     """
     order = fit_order(examples, None if start is None else np.array(start.order))
     draft = Weights(order=tuple(order.tolist()), confidence=(), base=0.0)
     before = None if start is None else np.array([*start.confidence, start.base])
-    confidence, base, usual = fit_confidence(examples, draft, before)
+    confidence, base, usual = fit_confidence(examples if sure is None else sure, draft, before)
     return Weights(
         order=draft.order,
         confidence=tuple(confidence.tolist()),

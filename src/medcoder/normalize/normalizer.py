@@ -18,12 +18,12 @@ from medcoder.kg import KG
 from medcoder.normalize.asking import Asking, Heard, Request
 from medcoder.normalize.batch import Search
 from medcoder.normalize.build import (
-    CALIBRATION,
     ENCODER,
     SEARCH,
     open_grams,
     open_parts,
     read_calibration,
+    weighed_by,
 )
 from medcoder.normalize.calibrate import Calibration, drawn_examples
 from medcoder.normalize.calibration_queries import Query
@@ -58,10 +58,11 @@ class Normalizer:
         terms: Path | None = None,
     ) -> None:
         """Use `Normalizer.load`."""
-        self.path, self.meta, self.kg = path, meta, kg
+        weights, self.meta = weighed_by(path, meta)
+        self.path, self.kg = path, kg
         self._vectors = vectors
         self._encoder: Encoder | None = None
-        self._fusion, self._calibrations = read_calibration(path / CALIBRATION)
+        self._fusion, self._calibrations = read_calibration(weights)
         self._filters = Filters(kg, vectors)
         self.custom_terms = CustomTerms(kg, _Lazy(self), terms or custom_terms_file(path))
         self._ranker = Ranker(

@@ -31,7 +31,6 @@ from medcoder.bundled.models import bundled_weights
 from medcoder.errors import ArtefactError, UsageError
 from medcoder.normalize.asking import Heard
 from medcoder.normalize.build import (
-    CALIBRATION,
     ENCODER,
     GRAMS,
     KG_PART,
@@ -43,6 +42,7 @@ from medcoder.normalize.build import (
     calibrated_by,
     link,
     read_calibration,
+    weighed_by,
     write_calibration,
 )
 from medcoder.normalize.calibrate import Calibration, Floats, calibration_error, judge
@@ -207,7 +207,8 @@ def refit(
 def _start(normalizer: Normalizer) -> Mapping[str, Calibration]:
     """Weights that have not seen the examples, by set of stages."""
     seen = calibrated_by(normalizer.meta) in ("graph", "fitted")
-    _, start = read_calibration(bundled_weights() if seen else normalizer.path / CALIBRATION)
+    given, _ = weighed_by(normalizer.path, normalizer.meta)
+    _, start = read_calibration(bundled_weights() if seen else given)
     return start
 
 
@@ -344,7 +345,7 @@ def _write(
 ) -> None:
     """An index of the parts of another, with other weights and confidences."""
     meta, source = normalizer.meta, normalizer.path
-    fusion, _ = read_calibration(source / CALIBRATION)
+    fusion, _ = read_calibration(weighed_by(source, meta)[0])
     with create(
         path, kind=KIND, version=VERSION, parents=meta["parents"], overwrite=overwrite
     ) as draft:

@@ -136,7 +136,7 @@ class Weights:
     def rank(self, some: Choices) -> Ranked:
         """The candidates in order, with their confidences."""
         order, columns = self.put_in_order(some)
-        odds = CONFIDENCE_RAMPS.up(columns) @ np.array(self.confidence) + self.base
+        odds = CONFIDENCE_RAMPS.sum(columns, self.confidence) + self.base
         likely = 1 / (1 + np.exp(-np.clip(odds, -_CERTAIN, _CERTAIN)))
         names = leaders([some.candidates[position] for position in order.tolist()])
         falling: Table = np.minimum.accumulate(likely[names])  # the confidence is of the name
@@ -148,7 +148,7 @@ class Weights:
         What is certain comes first, and stays in its order. A concept that several readings lead to
         counts by the best of them. Concepts of one name stand where the best of them does.
         """
-        scores: Table = ORDER_RAMPS.up(some.table) @ np.array(self.order)
+        scores = ORDER_RAMPS.sum(some.table, self.order)
         order = np.argsort(-np.where(some.certain, np.inf, scores), kind="stable")
         concepts = [some.candidates[position].concept for position in order.tolist()]
         order = order[np.sort(np.unique(concepts, return_index=True)[1])]
@@ -226,6 +226,11 @@ class Layout(NamedTuple):
     def up(self, columns: Table) -> Table:
         """How far each row of columns is up each ramp (n, ramps)."""
         return np.clip(columns[:, self.column], self.low, self.high) - self.low
+
+    def sum(self, columns: Table, weights: Sequence[float]) -> Table:
+        """What the ramps count for each row, whatever row it is: equal ones stay equal."""
+        total: Table = np.einsum("nr,r->n", self.up(columns), np.array(weights))
+        return total
 
 
 def _laid_out(used: Sequence[Ramps]) -> Layout:
