@@ -46,6 +46,9 @@ COUNTS = {
     "drugs": (0.3, 0.3),
     "terminology": (0.15, 0.15),
 }
+# Parts of a string are looked up by themselves, and judged in the light of the whole: anaemia in
+# pregnancy is no D64. Their names are what they say, so they teach the confidence little.
+_OF_PARTS = 0.3
 _MOST = 1000  # strings of a terminology
 _DRAWN = 4000
 _SEEN = ("synonym", "foreign")
@@ -218,6 +221,10 @@ def fitted_to(found: Sequence[Labelled]) -> Weights:
 
     def counted(place: int) -> list[Example]:
         counts = [COUNTS[some.source.partition(":")[0]][place] for some in found]
+        if place:
+            kinds = [some.example.kind for some in found]
+            pairs = zip(counts, kinds, strict=True)
+            counts = [n * (_OF_PARTS if kind == "several" else 1.0) for n, kind in pairs]
         pairs = zip(found, counts, strict=True)
         return [replace(some.example, counts=count) for some, count in pairs if count]
 

@@ -24,7 +24,7 @@ FOLD_VERSION = 1
 
 # Raise it when `not_a_term` decides otherwise for any name, or other names are derived: the bundled
 # graph is built again.
-NAMES_VERSION = 2
+NAMES_VERSION = 3
 
 # Spaces and control characters, by Unicode category, are one space in a clean term.
 _SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u200b\u2028\u2029\ufeff]+")

@@ -52,9 +52,9 @@ CONCEPT_FLAGS = ("standard", "invalid", "extension", "heading", "billable")
 
 # Kinds of terms that no source gave as names: strings are matched with them, and nothing is learnt
 # or measured by them. "derived": a name without what it leaves open; "includes": what else a code
-# is for, which may be narrower than the code.
-DERIVED, INCLUDES = "derived", "includes"
-ADDED_KINDS = frozenset({DERIVED, INCLUDES})
+# is for, which may be narrower than the code; "usual": what wards call it, of lists of our own.
+DERIVED, INCLUDES, USUAL = "derived", "includes", "usual"
+ADDED_KINDS = frozenset({DERIVED, INCLUDES, USUAL})
 
 # How long work reports how far it is: what is being done, how much of it, of how much.
 Progress = Callable[[str, int, int], None]

@@ -115,7 +115,7 @@ def test_a_concept_that_is_no_candidate_is_looked_up(made, index):
 def test_show_by_status(made):
     result = medcoder("map", "show", made, "--status", "none")
     assert "zzz qqq" in result.stdout
-    assert "heart" not in result.stdout
+    assert "heart attack" not in result.stdout
     assert medcoder("map", "show", made, "--status", "flagged").exit_code == 1
     lines = medcoder("map", "show", made, "--by", "count", "--limit", 2, "--json").stdout.split(
         "\n"

@@ -20,8 +20,8 @@ _RELEASED = {
     "147dc2405392408d195f3c84a198fa86": {
         f"medcoder-all/{META}": "08bca81a433e3a110bd16b7c15227bc9",
         "medcoder-all.open.vectors.safetensors": "dc9de7822d8afe6dce1736786e505c49",
-        "medcoder-all.open.derived.vectors.safetensors": "789d9021bfbd5232dae92b213391e0ac",
-        "medcoder-all.open.calibration.json": "614026412284bbe999db8eb31615de4c",
+        "medcoder-all.open.derived.vectors.safetensors": "07ea672e3c8841914f8ef277600e5391",
+        "medcoder-all.open.calibration.json": "6283d0f96b018e2248081b437d04560c",
     },
 }
 

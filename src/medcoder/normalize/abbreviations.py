@@ -93,11 +93,11 @@ class Abbreviations:
 
     def __contains__(self, text: str) -> bool:
         """Whether a string as a whole may be an abbreviation, whatever its case."""
-        return _key(_undotted(text)) in self._senses
+        return _key(undotted(text)) in self._senses
 
     def are_in(self, text: str) -> bool:
         """Whether any may be in a string."""
-        plain = _undotted(text)
+        plain = undotted(text)
         tokens = [(token.start(), token.end()) for token in _TOKEN.finditer(plain)]
         return next(self._found(plain, tokens), None) is not None
 
@@ -110,18 +110,18 @@ class Abbreviations:
         )
 
     def senses_of(self, abbreviation: str) -> list[Sense]:
-        return list(self._senses.get(_key(_undotted(abbreviation)), ()))
+        return list(self._senses.get(_key(undotted(abbreviation)), ()))
 
     def expand(self, text: str, is_name: IsName, *, most: int = _CHOICES) -> list[Expanded]:
         """A string with its abbreviations written out in up to `most` ways, likeliest first.
 
         Empty where it has none. The weights sum to 1 at most: the rest is for what nobody listed.
 
-        is_name: whether a string is a name that may be answered with. Where that is the expansion
-            in its own language, or where other words of the language stand around, that is written;
-            else the English one
+        is_name: whether a string is a name that may be answered with. Where words of another
+            language stand around, its expansion is written, if that is a name or the English one is
+            none; without such words, if it is the only one that is a name. Else the English one
         """
-        plain = _undotted(text)
+        plain = undotted(text)
         tokens = [(token.start(), token.end()) for token in _TOKEN.finditer(plain)]
         found = list(self._found(plain, tokens))
         if not found:
@@ -234,11 +234,13 @@ class Abbreviations:
 
 
 def _text(sense: Sense, own: set[str], is_name: IsName) -> str:
-    if sense.language == "en" or is_name(sense.expansion):
+    if sense.language == "en":
         return sense.expansion
-    if sense.language in own and not is_name(sense.english):
-        return sense.expansion
-    return sense.english
+    if sense.language in own:
+        stays = is_name(sense.expansion) or not is_name(sense.english)
+    else:
+        stays = is_name(sense.expansion) and not is_name(sense.english)
+    return sense.expansion if stays else sense.english
 
 
 def _combined(text: str, spots: Sequence[_Spot], most: int) -> list[Expanded]:
@@ -275,10 +277,10 @@ def _joined(parts: Sequence[str]) -> str:
     return text
 
 
-def _undotted(text: str) -> str:
+def undotted(text: str) -> str:
     """Abbreviations of letters with full stops, such as T.O.F., without them.
 
-    >>> _undotted("known T.O.F. and A.S.")
+    >>> undotted("known T.O.F. and A.S.")
     'known TOF and AS'
     """
     return _DOTTED.sub(lambda dotted: dotted[0].replace(".", ""), text) if "." in text else text

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from medcoder.kg import KG
+from medcoder.normalize.abbreviations import undotted
 from medcoder.normalize.batch import Candidate
 from medcoder.normalize.features import COLUMN, FEATURES
 from medcoder.normalize.interpretations import Interpretation
@@ -29,7 +30,7 @@ Table = npt.NDArray[np.float64]
 BEHIND = ("cosine", "name", "centre", "spelling", "covered", "said")
 COLUMNS = (
     *FEATURES, "weight", "written", "known", *(f"{name}_behind" for name in BEHIND),
-    "cosine_known", "said_known", "covered_known", "spelling_known", "letters_known",
+    "cosine_known", "said_known", "covered_known", "spelling_known", "letters_known", "own_name",
 )  # fmt: skip
 # Of a string, whatever its candidates are.
 OF_TEXT = ("words", "signs", "ideographs", "other_script", "capitals", "digits", "readings")
@@ -137,9 +138,10 @@ def _table(
     known = np.array([candidate.known for candidate in candidates], np.float64)
     compared = own[:, [COLUMN[name] for name in BEHIND]]
     with_known = own[:, [COLUMN[name] for name in _WITH_KNOWN]] * known[:, None]
-    return np.column_stack(
-        [own, weights, written, known, compared.max(axis=0) - compared, with_known]
-    )
+    added = own[:, COLUMN["derived"]] + own[:, COLUMN["includes"]] > 0
+    own_name = (own[:, COLUMN["certain"]] > 0) & ~added & ~np.array(written, np.bool_)
+    behind = compared.max(axis=0) - compared
+    return np.column_stack([own, weights, written, known, behind, with_known, own_name])
 
 
 def leaders(candidates: Sequence[Candidate]) -> list[int]:
@@ -168,6 +170,7 @@ def _of_text(text: str, readings: int, certain: bool) -> Table:
     """By what a look-up sees of a string: a full stop or a bullet is none of it, and a name is what
     it says in capitals too.
     """
+    text = undotted(text)
     folded = fold(text)
     letters = [sign for sign in folded if sign.isalpha()]
     capitals = [] if certain else [sign for sign in text if sign.isupper()]

@@ -38,6 +38,7 @@ REASONS = {
     "slip": "the term but for a slip",
     "near": "the term but for a letter",
     "certain": "the term itself",
+    "own_name": "a name of the concept as it stands",
     "known": "all words are known",
     "support": "several terms of the concept are near",
     "length": "longer or shorter than the string",

@@ -92,6 +92,7 @@ AMONG = (
 CONFIDENCE = (
     *_OWN,
     Ramps("certain", (0.0, 1.0), 1),
+    Ramps("own_name", (0.0, 1.0), 1),
     Ramps("known", (0.0, 1.0)),
     Ramps("cosine_known", (0.0, 0.6, 0.8, 1.0)),
     Ramps("said_known", (0.0, 1.0)),
@@ -199,6 +200,7 @@ def among(some: Choices, scores: Table, order: npt.NDArray[np.intp]) -> Table:
     cosine, centre = (table[:, _COLUMN[name]] for name in ("cosine", "centre"))
     low = float(scores.min()) - _ALONE
     rival = int(np.argmax(np.where(rivals[0], scores, -np.inf)))
+    unlike = (table[:, _COLUMN["spelling"]] < 1).astype(float)  # a name itself is no neighbour
     kin = bool(rivals[0].any()) and some.related(int(order[0]), int(order[rival]))
     columns = (
         np.clip(scores - _best(scores, rivals, low), -_FAR, _FAR),
@@ -208,8 +210,8 @@ def among(some: Choices, scores: Table, order: npt.NDArray[np.intp]) -> Table:
         cosine - _best(cosine, rivals, 0.0),
         centre - _best(centre, rivals, 0.0),
         np.full(count, float(kin)),
-        ~rivals @ likely * some.few,
-        np.full(count, some.few) * (table[:, _COLUMN["spelling"]] < 1),
+        ~rivals @ likely * some.few * unlike,
+        some.few * unlike,
     )
     of_text = np.broadcast_to(some.of_text, (count, len(some.of_text)))
     return np.column_stack([table, *columns, of_text])

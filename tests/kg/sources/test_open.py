@@ -72,6 +72,7 @@ def small(tmp_path, monkeypatch):
     for pattern, text in files.items():
         paths[pattern].write_text(text, encoding="utf-8")
     monkeypatch.setattr(embedded, "_data", lambda _, pattern: paths[pattern])
+    monkeypatch.setattr(embedded, "usual_names", dict)
     return lambda **options: OpenSource(ReadOptions(**options))
 
 
@@ -84,8 +85,10 @@ def test_counts(whole):
     extensions = {concept for concept, flag in rows["flags"] if flag == "extension"}
     concepts = {row[0] for row in rows["terms"]}
     assert (len(concepts), len(concepts - extensions), len(extensions)) == (117_539, 66_234, 51_305)
-    assert len(rows["terms"]) == 153_435 + 811
-    assert sum(row[0] not in extensions for row in rows["terms"]) == 102_130 + 811
+    usual = sum(len(some) for some in embedded.usual_names().values())
+    assert sum(row[5] == "usual" for row in rows["terms"]) == usual
+    assert len(rows["terms"]) == 153_435 + 811 + usual
+    assert sum(row[0] not in extensions for row in rows["terms"]) == 102_130 + 811 + usual
     assert sum(row[5] == "includes" for row in rows["terms"]) == 899
     assert tally["ICD-10-CM codes"].kept == 98_505
     assert tally["ICD-10-CM terms"].left_out == {
@@ -104,10 +107,12 @@ def test_known_strings(whole):
     assert found(rows, "seizure") == {"HP:0001250"}
     assert found(rows, "headache") == {"HP:0002315", "ICD10CM:R51"}
     terms = [row[1:] for row in rows["terms"] if row[0] == "ICD10CM:R51.9"]
-    assert terms == [
+    assert terms[:2] == [
         ("Headache, unspecified", "en", "ICD10CM", "R51.9", "description", 0),
         ("Facial pain NOS", "en", "ICD10CM", "R51.9", "inclusion", 1),
     ]
+    assert ("cephalalgia", "en", "ICD10CM", "R51.9", "usual", 3) in terms[2:]
+    assert {row[4:] for row in terms[2:]} == {("usual", 3)}
     assert ("HP:0001250", "UMLS", "C0036572", "xref") in rows["xrefs"]
 
 
@@ -251,6 +256,30 @@ def test_small_hpo(small):
     assert tally["ICD-10-CM terms"].left_out == {"vocabulary": 20}
     assert rows["flags"] == [("HP:0000001", "heading"), ("HP:0000118", "heading")]
     assert tally["ICD-10-CM edges"].left_out == {"vocabulary": 12}
+
+
+def test_what_wards_call_a_code_is_a_term_of_it(small, monkeypatch, tmp_path):
+    (tmp_path / "names").mkdir()
+    for language, rows in {
+        "en": "polytrauma\tT07\nno code\tA00\n",
+        "fr": "grands brûlés\tT20.0\n",
+    }.items():
+        (tmp_path / "names" / f"{language}.tsv").write_text(f"name\tcode\n{rows}", "utf-8")
+    names = usual_names(tmp_path / "names")
+    monkeypatch.setattr(embedded, "usual_names", lambda: names)
+    rows, tally = read(small(vocabularies=frozenset({"ICD10CM"})))
+    plain = tally["ICD-10-CM terms"].kept
+    usual = [row for row in rows["terms"] if row[5] == "usual"]
+    assert usual == [
+        ("ICD10CM:T07", "polytrauma", "en", "ICD10CM", "T07", "usual", 3),
+        ("ICD10CM:T20.0", "grands brûlés", "fr", "ICD10CM", "T20.0", "usual", 3),
+    ]
+    rows, tally = read(small(languages=frozenset({"fr"})))
+    assert [row[1] for row in rows["terms"]] == ["grands brûlés"]
+    assert tally["ICD-10-CM terms"].kept == 1
+    rows, tally = read(small(languages=frozenset({"en"}), vocabularies=frozenset({"ICD10CM"})))
+    assert tally["ICD-10-CM terms"].kept == plain - 1
+    assert tally["ICD-10-CM terms"].left_out["language"] == 1
 
 
 def test_other_languages_leave_no_terms(small):

@@ -45,7 +45,7 @@ from medcoder.kg.build.spill import TERM_ROWS
 from medcoder.kg.build.terms import large_strings, not_terms
 from medcoder.kg.keys import hash_strings, vocabulary_key
 from medcoder.text import fold_series, language_in
-from medcoder.types import DERIVED, INCLUDES, Count
+from medcoder.types import DERIVED, INCLUDES, USUAL, Count
 
 SNOMED = "SNOMEDCT"
 LAST_RANK = (1 << 21) - 1  # behind all names, in the largest that a graph tells apart
@@ -219,7 +219,7 @@ class _Rows:
         self._icd = [n for n, key in enumerate(keys) if key.startswith("ICD")]
         self._snomed = [n for n, key in enumerate(keys) if key == SNOMED]
         self._english = [n for n, tag in enumerate(labels.languages) if language_in(tag, {"en"})]
-        self._derived, self._notes = labels.kind(DERIVED), labels.kind(INCLUDES)
+        self._derived, self._notes, self._usual = map(labels.kind, (DERIVED, INCLUDES, USUAL))
 
     def candidates(self, without: pl.Series) -> tuple[pl.DataFrame, pl.DataFrame]:
         """What may be derived of the names, and the notes."""
@@ -229,7 +229,7 @@ class _Rows:
             rows = self._rows(frame, numbers).filter(self._wanted)
             given.update(rows.filter(pl.col("kind") == self._derived)["group"].unique())
             notes.append(_candidates(rows.filter(pl.col("kind") == self._notes)))
-            added = pl.col("kind").is_in([self._derived, self._notes])
+            added = pl.col("kind").is_in([self._derived, self._notes, self._usual])
             names = rows.filter(~added & ~without.gather(rows["concept"]))
             made += [self._of_icd(names), self._of_snomed(names)]
         return pl.concat(made).filter(~pl.col("group").is_in(sorted(given))), pl.concat(notes)

@@ -16,6 +16,9 @@ that are long or of a chapter or block.
 Chapters, blocks and the two roots of HPO are flagged "heading", and the codes of the list that none
 is below "billable".
 
+Wards call many things otherwise than ICD-10-CM does. Lists of such names in several languages, our
+own, come with medcoder (`bundled/names`): they are terms of the kind "usual".
+
 A code may take a 7th character from a table at or above it ("A": initial encounter); the tabular
 list does not spell these out, the list of codes says which exist. They are flagged "extension".
 """
@@ -25,18 +28,20 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import IO
+from types import MappingProxyType
+from typing import IO, NamedTuple
 
 import pyarrow as pa
 
+import medcoder.bundled
 from medcoder.errors import InputError, MissingExtra
 from medcoder.kg.sources.obo import OboSource, to_table
-from medcoder.types import INCLUDES, SCHEMAS, Count, Part, ReadOptions, Tally, Vocabulary
+from medcoder.types import INCLUDES, SCHEMAS, USUAL, Count, Part, ReadOptions, Tally, Vocabulary
 
 ROOT, PHENOTYPE = "HP:0000001", "HP:0000118"
 
@@ -44,6 +49,8 @@ NAME = "ICD10CM"
 TITLE = "International Classification of Diseases, 10th Revision, Clinical Modification"
 _MONTHS = "January February March April May June July August September October November December"
 
+USUAL_NAMES = Path(medcoder.bundled.__file__).parent / "names"
+_LAST_RANK = 3
 _ELSEWHERE = "diseases classified elsewhere"
 _RANGE = re.compile(r"\s*\([A-Z][0-9A-Z]{2}(?:-[A-Z][0-9A-Z]{2})?\)$")
 _LONGEST = 12  # words of an includes note
@@ -53,6 +60,24 @@ _NOTE = re.compile(
     r"|\b[Cc](?:odes?|ategory) (?:also|are|identify|if|is|to)\b"  # how to code
     r"|^(?:The selection of|Screening is)\b"
 )
+
+
+class Usual(NamedTuple):
+    """What wards call a code."""
+
+    name: str
+    language: str
+
+
+def usual_names(folder: Path = USUAL_NAMES) -> dict[str, list[Usual]]:
+    """The lists of `bundled/names`, by code: a file a language."""
+    names: defaultdict[str, list[Usual]] = defaultdict(list)
+    for file in sorted(folder.glob("*.tsv")):
+        for line in file.read_text(encoding="utf-8").split("\n")[1:]:
+            if line:
+                name, code = line.split("\t")
+                names[code].append(Usual(name, file.stem))
+    return names
 
 
 class OpenSource:
@@ -67,6 +92,7 @@ class OpenSource:
             _data("simple_icd_10_cm", "*tabular*.xml"),
             _data("simple_icd_10_cm", "code-list*.txt"),
             options,
+            usual_names(),
         )
 
     def size(self) -> int:
@@ -141,10 +167,18 @@ class Icd10cmSource:
 
     name = "icd10cm"
 
-    def __init__(self, tabular: Path, codes: Path, options: ReadOptions) -> None:
+    def __init__(
+        self,
+        tabular: Path,
+        codes: Path,
+        options: ReadOptions,
+        usual: Mapping[str, Sequence[Usual]] = MappingProxyType({}),
+    ) -> None:
+        """usual: names that wards have for codes"""
         self._tabular = tabular
         self._codes = codes
         self._options = options
+        self._usual = usual
         self._done = 0
         self._edges: tuple[Count, list[pa.Table]] | None = None
 
@@ -213,11 +247,21 @@ class Icd10cmSource:
             concept = f"{NAME}:{code.code}"
             rows["types"].append((concept, f"{NAME}:{code.chapter}", chapter[0].name))
             rows["flags"].extend((concept, flag) for flag in code.flags)
+            added: list[tuple[object, ...]] = []
             if code.parent:
                 edges.kept += 1
                 rows["edges"].append((concept, "is_a", f"{NAME}:{code.parent}"))
+            for usual in self._usual.get(code.code, ()):
+                terms.read += 1
+                if languages is not None and usual.language not in languages:
+                    terms.drop("language", 1)
+                    continue
+                terms.kept += 1
+                row = (concept, usual.name, usual.language, NAME, code.code, USUAL, _LAST_RANK)
+                added.append(row)
             if reason:
                 terms.drop(reason, names)
+                rows["terms"].extend(added)
                 continue
             terms.kept += names
             kind = "extension" if "extension" in code.flags else "description"
@@ -228,6 +272,7 @@ class Icd10cmSource:
                 )
                 for term in given
             )
+            rows["terms"].extend(added)
         return rows
 
 

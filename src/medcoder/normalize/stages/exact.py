@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from medcoder.normalize.batch import Batch
 from medcoder.normalize.stages import Hits, Measure, Searched
-from medcoder.types import DERIVED, INCLUDES
+from medcoder.types import ADDED_KINDS
 
 
 class Exact:
-    """A custom term goes before a preferred name, that before others, and derived ones are last."""
+    """A custom term goes before a preferred name, that before others, and added ones are last."""
 
     name: ClassVar[str] = "exact"
     label: ClassVar[str] = "as it is, but for case, accents and punctuation"
@@ -22,7 +22,7 @@ class Exact:
     def __init__(self, searched: Searched) -> None:
         self._kg, self._custom_terms = searched.kg, searched.custom_terms
         kinds = self._kg.kinds
-        self._added = {kinds.index(name) for name in (DERIVED, INCLUDES) if name in kinds}
+        self._added = {kinds.index(name) for name in ADDED_KINDS if name in kinds}
 
     def find(self, batch: Batch) -> Hits:
         """Nothing is settled: what else is near decides how sure to be of a hit."""
