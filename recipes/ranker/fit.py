@@ -39,12 +39,12 @@ VOCABULARY = "ICD10CM"
 # extended by: they count less. Those of `ward_common` came after the dictionary.
 COUNTS = {
     "ward": (1.0, 0.4),
-    "ward common": (0.0, 2.0),
-    "ward dev": (3.0, 2.0),
+    "ward common": (0.5, 2.0),
+    "ward dev": (1.5, 2.0),
     "phrases": (0.4, 0.4),
-    "drawn": (0.3, 0.3),
+    "drawn": (0.8, 0.3),
     "drugs": (0.3, 0.3),
-    "terminology": (0.15, 0.15),
+    "terminology": (0.8, 0.15),
 }
 # Parts of a string are looked up by themselves, and judged in the light of the whole: anaemia in
 # pregnancy is no D64. Their names are what they say, so they teach the confidence little.
@@ -137,9 +137,11 @@ class Collector:
                     ids[concept].add(some)
                 vocabulary, _, code = some.partition(":")
                 ids[concept] |= set(kg.find_code(vocabulary, code)) if code else set()
+                if vocabulary == VOCABULARY:
+                    ids[concept].add(code[:3])
 
         def own(concept: int) -> set[str]:
-            return {kg.terms.id(concept)}
+            return {kg.terms.id(concept), *self.categories(concept)}
 
         for file in sorted(folder.glob("*.tsv")):
             for column, kind in ((2, "lay"), (3, "chart")):

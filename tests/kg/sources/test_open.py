@@ -9,7 +9,7 @@ import pytest
 from medcoder.errors import InputError, MissingExtra
 from medcoder.kg.sources import open as embedded
 from medcoder.kg.sources import open_source
-from medcoder.kg.sources.open import Icd10cmSource, OpenSource
+from medcoder.kg.sources.open import Icd10cmSource, OpenSource, usual_names
 from medcoder.types import ReadOptions, Tally, Vocabulary
 from support.releases import read
 
