@@ -144,3 +144,23 @@ def hold(vectors, targets, known):
         if held
     ]
     return sum(losses) / len(losses) if losses else 0.0
+
+
+def pairs(texts, others, alike, *, temperature=0.05, both=True):
+    """InfoNCE of each text with its partner; `alike(i, j)` of two numbers are no negatives.
+
+    With `both`, texts and others are anchors and items; without, texts among others.
+    """
+    count = len(texts)
+    anchors = [*texts, *others] if both else texts
+    items = anchors if both else others
+    losses = []
+    for number, anchor in enumerate(anchors):
+        partner = (number + count) % (2 * count) if both else number
+        own = Decimal(cosine(anchor, items[partner]) / temperature).exp()
+        total = own
+        for other, item in enumerate(items):
+            if other != partner and not alike(number, other):
+                total += Decimal(cosine(anchor, item) / temperature).exp()
+        losses.append(-float((own / total).ln()))
+    return sum(losses) / len(losses)

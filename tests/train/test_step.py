@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+from medcoder.model.encoder import TransformerEncoder
 from medcoder.train.config import OptimiserConfig, RelationConfig, SamplerConfig, TrainConfig
 from medcoder.train.objective import Objective, Sources
 from medcoder.train.objective.teacher import Teacher
 from medcoder.train.sampler import TripletSampler
+from medcoder.train.state import new_state
 from medcoder.train.step import label, prepare
 from medcoder.train.tokens import tokenize_kg
 from support import tiny
@@ -102,3 +104,14 @@ def test_teachers_judge_all_terms_of_a_step(sampler, store, toy_kg):
         drawn = inputs.drawn["teacher"].arrays
         for found, wanted in zip(drawn.values(), expected, strict=True):
             assert np.array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.01])
+def test_rows_of_pieces_have_a_rate_of_their_own(toy_kg, rate):
+    encoder = TransformerEncoder(tiny.bert(), tiny.tokenizer())
+    config = TrainConfig(optimiser=OptimiserConfig(learning_rate=1e-3, rows_rate=rate))
+    groups = new_state(toy_kg, encoder, config).optimiser.param_groups
+    rows = encoder.model.embeddings.word_embeddings.weight
+    peaks = [one["peak"] for one in groups if any(rows is each for each in one["params"])]
+    assert peaks == [rate or 1e-3]
+    assert sum(len(one["params"]) for one in groups) == len(list(encoder.parameters()))

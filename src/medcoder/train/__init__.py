@@ -19,8 +19,9 @@ OBJECTIVE_TERMS = Registry(
         "teacher": "medcoder.train.objective.teacher:TeacherTerm",
         "names": "medcoder.train.objective.names:Names",
         "hold": "medcoder.train.objective.hold:Hold",
+        "pairs": "medcoder.train.objective.pairs:Pairs",
     },
-    extras=dict.fromkeys(("synonyms", "relations", "teacher", "names", "hold"), "train"),
+    extras=dict.fromkeys(("synonyms", "relations", "teacher", "names", "hold", "pairs"), "train"),
 )
 
 __all__ = ["OBJECTIVE_TERMS", "Evaluate", "Neighbours", "train"]

@@ -195,6 +195,7 @@ class OptimiserConfig:
     """AdamW (paper, Training settings of CODER)."""
 
     learning_rate: Positive = 2e-5  # peak, of the encoder (paper, Training settings of CODER)
+    rows_rate: NotNegative = 0.0  # peak, of the rows of word pieces; 0: as the encoder (ours)
     weight_decay: NotNegative = 0.01  # none on biases and norms (ours)
     accumulation: Count = 8  # steps an update (paper, Training settings of CODER)
     clip: Positive = 1.0  # largest norm of the gradient (ours)

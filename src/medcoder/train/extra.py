@@ -109,6 +109,30 @@ def read_texts(path: Path) -> tuple[list[str], Array]:
     return texts, np.array(shares)
 
 
+def read_pairs(path: Path) -> tuple[list[str], list[str], Array]:
+    """Texts, their partners and shares of a table with the columns text and other, maybe share."""
+    texts, others, shares = [], [], []
+    for line, row in _rows(path, ("text", "other")):
+        share = (row.get("share") or "1").strip()
+        try:
+            shares.append(float(share))
+        except ValueError:
+            shares.append(math.nan)
+        texts.append(row.get("text", "").strip())
+        others.append(row.get("other", "").strip())
+        if not texts[-1] or not others[-1] or not 0 <= shares[-1] < math.inf:
+            raise InputError(
+                "is not a pair of texts with a share",
+                file=path,
+                row=line,
+                values=f"text {texts[-1]!r}, other {others[-1]!r}, share {share!r}",
+                remedy="Give two texts, and a number from 0 on as the share of the pair",
+            )
+    if not sum(shares) > 0:
+        raise InputError("has no pairs", file=path, remedy="Add rows below the header")
+    return texts, others, np.array(shares)
+
+
 def read_vectors(path: Path, rows: int | None = None) -> Array:
     """Vectors (rows, d) that numpy.save wrote, memory-mapped."""
     try:

@@ -82,6 +82,7 @@ def train(
     state = new_state(kg, encoder, config)
     if objective is None:
         objective = Objective(Sources(config, kg, encoder, teachers))
+    state.memory = objective.memory
     about = about_run(kg, encoder, store, extra, teachers, str(objective))
     checkpoint, metrics = out / "checkpoint", out / "metrics.jsonl"
     if rank == 0:
@@ -142,6 +143,7 @@ def train(
         judge()  # where an interrupt came before the last evaluation
         with closing(prepared()) as updates:
             for ready in updates:
+                objective.begin(ready.start)
                 _seed(config.seed, ready.start, rank)
                 report = step.run(ready.inputs)
                 with held():

@@ -204,6 +204,7 @@ def plan(run: Run) -> dict[str, float | str]:
     )
     for number, ready in enumerate(prepared):
         begin = time.perf_counter()
+        run.objective.begin(ready.start)
         step.run(ready.inputs)
         update(state, ready, config, processes)
         if on_gpu:

@@ -48,6 +48,8 @@ class State:
     missed: float | None = None  # share of missed positives, as last measured
     evaluated: int = 0  # step of the last evaluation
     hard: Array | None = None  # (concepts, h) near concepts, by the model of a while ago
+    # What terms of the objective keep between steps, by the name of the term.
+    memory: dict[str, dict[str, Tensor]] = field(default_factory=dict)
 
     def tensors(self) -> dict[str, Tensor]:
         names = {id(p): name for name, p in self.encoder.named_parameters()}
@@ -59,6 +61,8 @@ class State:
             tensors |= {f"table.{key}": value for key, value in self.table.state().items()}
         elif self.table is not None:
             tensors["table.values"] = self.table
+        for name, kept in self.memory.items():
+            tensors |= {f"memory.{name}.{key}": tensor for key, tensor in kept.items()}
         if self.hard is not None:
             tensors["hard"] = torch.from_numpy(self.hard)
         return {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
@@ -84,7 +88,9 @@ def new_state(kg: KG, encoder: TransformerEncoder, config: TrainConfig) -> State
             else LazyTable(values.to(device), slots=groups, weight_decay=decay)
         )
     kept = [p for p in encoder.parameters() if p.requires_grad]
-    peak = config.optimiser.learning_rate
+    peak, rows_peak = config.optimiser.learning_rate, config.optimiser.rows_rate
+    rows = encoder.model.get_input_embeddings().weight if rows_peak else None
+    kept = [p for p in kept if p is not rows]
     groups_of = [
         {
             # Biases and the weights of norms, by whatever name, are those of one dimension.
@@ -94,6 +100,9 @@ def new_state(kg: KG, encoder: TransformerEncoder, config: TrainConfig) -> State
         }
         for decays in (True, False)
     ]
+    if rows is not None:
+        decay = config.optimiser.weight_decay
+        groups_of.append({"params": [rows], "weight_decay": decay, "peak": rows_peak})
     if isinstance(table, torch.nn.Parameter):
         decay = config.optimiser.weight_decay
         rate = config.relation.learning_rate
@@ -179,6 +188,11 @@ def load_checkpoint(state: State, path: Path, config: TrainConfig, about: dict[s
     state.best = float("-inf") if progress["best"] is None else progress["best"]
     state.window, state.window_steps = progress["window"], progress["window_steps"]
     state.missed, state.evaluated = progress["missed"], progress["evaluated"]
+    device = next(state.encoder.parameters()).device
+    for name, tensor in tensors.items():
+        if name.startswith("memory."):
+            term, key = name.removeprefix("memory.").rsplit(".", 1)
+            state.memory.setdefault(term, {})[key] = tensor.to(device)
     state.hard = tensors["hard"].numpy() if "hard" in tensors else None
 
 

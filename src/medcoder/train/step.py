@@ -219,6 +219,8 @@ def make_step(
     encoder: TransformerEncoder, state: State, objective: Objective, config: TrainConfig
 ) -> Step:
     on_gpu = next(encoder.parameters()).is_cuda
+    if on_gpu and config.bf16:  # similarities are of float32 vectors that half precision made
+        torch.set_float32_matmul_precision("high")
     return Step(
         encoder,
         state.table,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,12 @@ from medcoder.kg import KG
 from medcoder.kg.keys import hash_strings
 from medcoder.types import Progress
 
+if TYPE_CHECKING:
+    from medcoder.model.encoder import TransformerEncoder
+
 KIND = "token store"
 VERSION = 1
+_BLOCK = 1 << 16  # texts tokenised at a time
 
 
 class Tokenizer(Protocol):
@@ -115,6 +119,21 @@ def tokenize_kg(
             language: row.tolist() for language, row in zip(kg.languages, counts, strict=False)
         }
     return TokenStore(out, open_artefact(out, kind=KIND, version=VERSION))
+
+
+def tokenize_texts(
+    encoder: TransformerEncoder, texts: Sequence[str]
+) -> list[npt.NDArray[np.int32]]:
+    """Token ids of each text, truncated to what the encoder takes; faster than its own way."""
+    tokenizer = encoder.tokenizer.backend_tokenizer
+    tokenizer.enable_truncation(encoder.max_length)
+    tokenizer.no_padding()
+    blocks = (texts[start : start + _BLOCK] for start in range(0, len(texts), _BLOCK))
+    return [
+        np.array(encoding.ids, np.int32)
+        for block in blocks
+        for encoding in tokenizer.encode_batch_fast(block)
+    ]
 
 
 def _texts(kg: KG, extra: Sequence[str]) -> Any:

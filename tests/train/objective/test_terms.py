@@ -8,6 +8,7 @@ import torch
 
 from medcoder.errors import InputError, UnknownName, UsageError
 from medcoder.model.losses import LOSSES
+from medcoder.text import fold
 from medcoder.train import OBJECTIVE_TERMS
 from medcoder.train.config import TermConfig, TrainConfig, Weight, load, to_toml
 from medcoder.train.extra import Extra
@@ -35,6 +36,7 @@ ORACLES = {
     "teacher": naive.cosines,
     "names": naive.names,
     "hold": naive.hold,
+    "pairs": naive.pairs,
 }
 
 
@@ -142,6 +144,115 @@ def test_names_have_finite_gradients_where_nothing_is_asked(kg, given):
     assert loss.item() == 0 and vectors.grad.abs().sum() == 0
 
 
+def test_names_ask_as_many_as_wanted(kg, given):
+    options = names_options(given[0])
+    every, few = made(kg, "names", **options), made(kg, "names", **options, most=4)
+    batch = some_terms(kg, 1)[0][0]
+    vectors = torch.from_numpy(np.random.default_rng(1).normal(size=(1, 10, WIDTH)))
+    drawn = few.draw(batch, np.random.default_rng(2))
+    places = drawn.arrays["places"]
+    assert len(set(places.tolist())) == 4 and drawn.arrays["asked"].all()
+    assert places.tolist() != few.draw(batch, np.random.default_rng(3)).arrays["places"].tolist()
+    labels = Labels(torch.from_numpy(batch.concepts)[None])
+    found = few(labels, Embeddings(vectors), Own(stacked([drawn])))
+    chosen = Labels(labels.concepts[:, places])
+    asked = Own({"asked": torch.ones(1, 4, dtype=torch.bool)})
+    assert found.item() == pytest.approx(
+        every(chosen, Embeddings(vectors[:, places]), asked).item(), rel=1e-6
+    )
+
+
+def test_names_that_the_model_makes_again(kg, given):
+    encoder = make_encoder()
+    table = given[0] / "names.tsv"
+    term = OBJECTIVE_TERMS.load("names")(
+        Sources(TrainConfig(), kg, encoder), table=str(table), refresh=4
+    )
+    memory = {}
+    term.begin(0, memory)
+    rows = [line.split("\t") for line in table.read_text().splitlines()[1:]]
+    rows.sort(key=lambda row: kg.index(row[1]))
+    expected = torch.from_numpy(encoder.encode([text for text, _ in rows]))
+    torch.testing.assert_close(memory["units"], expected, atol=1e-5, rtol=0)
+    before = memory["units"]
+    with torch.no_grad():
+        for weight in encoder.parameters():
+            weight.mul_(1.1)
+    term.begin(3, memory)
+    assert memory["units"] is before
+    term.begin(5, memory)
+    assert not torch.allclose(memory["units"], before, atol=1e-3) and int(memory["step"]) == 5
+    assert encoder.training is make_encoder().training
+
+
+def test_a_run_resumes_with_the_names_that_it_had(kg, given, tmp_path):
+    table = ["objective.names.table=" + str(given[0] / "names.tsv"), "objective.names.refresh=6"]
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    run(kg, whole, *table)
+    run(kg, broken, *table, stop_after=4)
+    run(kg, broken, *table, resume=True)
+    assert metrics(broken) == metrics(whole)
+
+
+# Pairs
+
+
+def pair_table(kg, folder):
+    """Texts of the graph in pairs; the second is there in both orders, the last twice a text."""
+    texts = [kg.terms.text(number) for number in range(8)]
+    rows = [(0, 1), (2, 3), (3, 2), (4, 5), (0, 6)]
+    lines = [f"{texts[one]}\t{texts[other]}\t{number}" for number, (one, other) in enumerate(rows)]
+    path = folder / "pairs.tsv"
+    path.write_text("\n".join(["text\tother\tshare", *lines]) + "\n", encoding="utf-8")
+    return path, [(texts[one], texts[other]) for one, other in rows]
+
+
+def alike_in(pairs):
+    known = {frozenset((fold(one), fold(other))) for one, other in pairs}
+    return lambda one, other: (
+        fold(one) == fold(other) or frozenset((fold(one), fold(other))) in known
+    )
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+@pytest.mark.parametrize("frozen", [False, True])
+def test_pairs_equal_the_loops(kg, tmp_path, steps, frozen):
+    path, rows = pair_table(kg, tmp_path)
+    vectors = np.random.default_rng(0).normal(size=(len(rows), WIDTH))
+    np.save(tmp_path / "pairs.npy", vectors)
+    given = {"vectors": str(tmp_path / "pairs.npy")} if frozen else {}
+    term = made(kg, "pairs", table=str(path), count=6, temperature=0.3, near=0.5, **given)
+    drawn = [term.draw(None, np.random.default_rng(seed)) for seed in range(steps)]
+    sides = 1 if frozen else 2
+    own = torch.from_numpy(np.random.default_rng(5).normal(size=(steps, 6 * sides, WIDTH)))
+    found = term(None, None, Own(stacked(drawn), own)).item()
+    tokens = {tuple(ids): text for text in {t for row in rows for t in row}
+              for ids in make_encoder().tokenize([text])}  # fmt: skip
+    expected = []
+    for one, vector in zip(drawn, own.tolist(), strict=True):
+        ids = np.split(one.texts[0], np.cumsum(one.texts[1])[:-1])
+        said = [tokens[tuple(each.tolist())] for each in ids]
+        if frozen:
+            targets = one.arrays["target"].tolist()
+            places = [int(np.flatnonzero(np.isclose(vectors, row).all(1))[0]) for row in targets]
+            others = [rows[place][1] for place in places]
+            assert [rows[place][0] for place in places] == said and 0 not in places
+        else:
+            others, targets = said[6:], vector[6:]
+            assert set(zip(said[:6], others, strict=True)) <= set(rows[1:])
+        texts = said[:6]
+        items = [*texts, *others] if not frozen else others
+        anchors = items if not frozen else texts
+        near = alike_in(rows)
+        value = naive.pairs(
+            vector[:6], targets, lambda i, j: near(anchors[i], items[j]),  # noqa: B023
+            temperature=0.3, both=not frozen,
+        )  # fmt: skip
+        apart = naive.hold(vector[:6], targets, [True] * 6)
+        expected.append(value + 0.5 * apart)
+    assert found == pytest.approx(np.mean(expected), rel=1e-5)
+
+
 # Hold
 
 
@@ -215,6 +326,10 @@ def test_means_by_step_of_what_is_chosen():
         ("names", {"table": "absent.tsv"}, InputError, "absent.tsv"),
         ("names", {"vectors": "terms"}, InputError, "expected .24, width."),
         ("names", {"vectors": "narrow"}, UsageError, "width 3, the model has 32"),
+        ("names", {"refresh": 5}, UsageError, "either vectors or refresh"),
+        ("pairs", {"vectors": "narrow"}, InputError, "expected .2, width."),
+        ("pairs", {"table": "names.tsv"}, InputError, "no such column: text"),
+        ("pairs", {"table": "odd pairs.tsv"}, InputError, "share 'much'"),
         ("hold", {"count": 0}, UsageError, "texts and count go together"),
         ("hold", {"texts": ""}, UsageError, "texts and count go together"),
         ("hold", {"languages": ("en",)}, UsageError, "languages without them"),
@@ -227,13 +342,19 @@ def test_options_that_make_no_sense(kg, given, kind, change, error, message):
     folder, owners = given
     np.save(folder / "narrow.npy", np.ones((len(owners), 3)))
     (folder / "odd.tsv").write_text("text\tshare\nfever\tmuch\n")
+    (folder / "odd pairs.tsv").write_text("text\tother\tshare\nfever\tcold\tmuch\n")
+    (folder / "two.tsv").write_text("text\tother\nfever\tcold\nhead\theart\n")
     change = {
         name: str(folder / (f"{value}.npy" if name == "vectors" else value))
         if name in ("texts", "table", "vectors") and value
         else value
         for name, value in change.items()
     }
-    usual = names_options(folder) if kind == "names" else texts_options(folder, count=2)
+    usual = {
+        "names": names_options(folder),
+        "hold": texts_options(folder, count=2),
+        "pairs": {"table": str(folder / "two.tsv"), "count": 2},
+    }[kind]
     with pytest.raises(error, match=message):
         made(kg, kind, **usual | change)
 

@@ -119,6 +119,9 @@ class Term:
         """What it wants of a step: the same for the same seed and step."""
         return Drawn()
 
+    def begin(self, step: int, memory: dict[str, Tensor]) -> None:
+        """Called before each update. What is put into `memory` is part of a checkpoint."""
+
     def __call__(self, batch: Labels, embeddings: Embeddings, own: Own) -> Tensor:
         """The mean over the steps of what each would give alone."""
         raise NotImplementedError
@@ -191,11 +194,17 @@ class Objective:
             self.weights[name] = wanted.weight
         self.columns = {name: term.column or name for name, term in self.terms.items()}
         self.names = (*NAMES, *(name for name in self.columns.values() if name not in NAMES))
+        self.memory: dict[str, dict[str, Tensor]] = {name: {} for name in self.terms}
 
     def active(self, step: int) -> dict[str, float]:
         """The terms with a weight at this step; others are not computed."""
         weights = {name: weight.at(step) for name, weight in self.weights.items()}
         return {name: weight for name, weight in weights.items() if weight > 0}
+
+    def begin(self, update: int) -> None:
+        """Let the terms see the model as it is before the update that begins at this step."""
+        for name in self.active(update):
+            self.terms[name].begin(update, self.memory[name])
 
     def draw(self, batch: Batch, seed: int, step: int, *, update: int) -> dict[str, Drawn]:
         """What the terms want of a step of the update that begins at step `update`."""
