@@ -21,7 +21,7 @@ _RELEASED = {
         f"medcoder-all/{META}": "08bca81a433e3a110bd16b7c15227bc9",
         "medcoder-all.open.vectors.safetensors": "dc9de7822d8afe6dce1736786e505c49",
         "medcoder-all.open.derived.vectors.safetensors": "07ea672e3c8841914f8ef277600e5391",
-        "medcoder-all.open.calibration.json": "ca74146e99130101d1d7d8470c20e494",
+        "medcoder-all.open.calibration.json": "7cc7e50d0c7a627d1bbd06b6daee3f12",
     },
 }
 
