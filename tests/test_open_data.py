@@ -266,6 +266,20 @@ def wards(part, language):
     )
 
 
+def test_no_ward_string_to_measure_with_is_fitted_to():
+    fitted = [
+        (path.parent.name, fold(row[0]))
+        for folder in ("ward", "ward_common")
+        for path in sorted((DATA / folder).glob("*.tsv"))
+        for row in rows(path, ["string", "kind", "categories", "attributes"])
+    ]
+    assert Counter(folder for folder, _ in fitted) == {"ward": 4761, "ward_common": 931}
+    asked = {
+        fold(row[0]) for part in MEASURED for language in WARDS for row in wards(part, language)
+    }
+    assert [text for _, text in fitted if text in asked] == []
+
+
 @pytest.mark.parametrize("language", WARDS)
 def test_ward_strings_are_of_all_kinds(language):
     parts = [wards(part, language) for part in MEASURED]
