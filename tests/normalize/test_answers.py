@@ -16,7 +16,7 @@ from medcoder.normalize.calibrate import Calibration
 from medcoder.normalize.custom_terms import CustomTerm, CustomTerms, add_terms
 from medcoder.normalize.filters import Filter
 from medcoder.normalize.interpretations import Interpretation, Understood
-from medcoder.normalize.weights import CONFIDENCE
+from medcoder.normalize.weights import CONFIDENCE, stated
 from medcoder.types import Attribute
 from support.chosen import found as measured
 from support.chosen import weights
@@ -41,8 +41,8 @@ def odds(confidence):
 
 
 def sure(confidence, more=0.0):
-    """The confidence with more log-odds, as an answer has it: features have 32 bits."""
-    return pytest.approx(1 / (1 + math.exp(-odds(confidence) - more)), abs=1e-6)
+    """The confidence with more log-odds, as an answer states it: features have 32 bits."""
+    return pytest.approx(float(stated(odds(confidence) + more)), abs=1e-6)
 
 
 def candidate(kg, concept, confidence):

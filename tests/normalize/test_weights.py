@@ -21,6 +21,7 @@ from medcoder.normalize.weights import (
     ORDER,
     ORDER_RAMPS,
     Weights,
+    stated,
 )
 from support.chosen import chosen, found, kin, weights
 
@@ -208,7 +209,7 @@ def test_concepts_of_one_name_have_its_confidence():
     first = found(1, cosine=0.9, name=1.0, called="a")
     other = found(2, cosine=0.5, called="a", side_other=1)
     sure = confidences(fitted, chosen(first, other, found(3)))
-    assert sure[0] == sure[1] == pytest.approx(1 / (1 + math.exp(1.0 - 0.8 * 3.0)))
+    assert sure[0] == sure[1] == pytest.approx(float(stated(0.8 * 3.0 - 1.0)))
     assert sure[2] == pytest.approx(1 / (1 + math.e))
 
 
@@ -265,8 +266,7 @@ def test_what_each_feature_adds_makes_the_confidence(fitted, many, with_usual):
     parts = fitted.contributions(ranked.columns[0])
     assert set(parts) == {some.feature for some in CONFIDENCE} | {BASE}
     odds = sum(parts.values())
-    expected = 1 / (1 + math.exp(-min(max(odds, -20), 20)))
-    assert ranked.confidences[0] == pytest.approx(expected, abs=2e-9)
+    assert ranked.confidences[0] == pytest.approx(float(stated(odds)), abs=2e-9)
 
 
 def test_what_a_feature_adds_is_more_or_less_than_is_usual():
@@ -277,6 +277,17 @@ def test_what_a_feature_adds_is_more_or_less_than_is_usual():
     for near, adds in ((0, -1.0), (1, 3.0)):
         parts = fitted.contributions(fitted.rank(chosen(found(1, near=near))).columns[0])
         assert (parts["near"], parts["slip"], parts[BASE]) == pytest.approx((adds, 0.0, 0.0))
+
+
+def test_what_is_likely_is_stated_with_caution():
+    """Up to 0.8 as it is, then less, and never more; what is more likely is never stated lower."""
+    for odds in (-30.0, -19.0, -1.0, 0.0, 1.386):
+        assert stated(odds) == pytest.approx(1 / (1 + math.exp(-max(odds, -20))), rel=1e-9)
+    for odds, expected in ((math.log(0.93 / 0.07), 0.9), (math.log(99), 0.988)):
+        assert stated(odds) == pytest.approx(expected, abs=1e-3)
+    many = np.linspace(1.4, 19.9, 500)
+    assert (stated(many) < 1 / (1 + np.exp(-many))).all()
+    assert (np.diff(stated(many)) > 0).all()
 
 
 def test_nothing_is_ever_quite_certain():

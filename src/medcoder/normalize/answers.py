@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ _REVIEWS = {
     "family": "it is said of the family ({cue}), and nothing here surely says so",
     "doubt": "in doubt ({cue})",
 }
+_KEPT = 1 << 14  # concepts whose codes stay in memory
 _EXPLAINED = 2  # candidates of which it is said what speaks for them
 _LIKE_NOTHING = 0.1  # confidence below which what is negated is no finding
 # How a term says that something is not as it should be.
@@ -87,6 +89,7 @@ class Answers:
     def __init__(self, kg: KG, custom_terms: CustomTerms) -> None:
         self._kg, self._custom_terms = kg, custom_terms
         self._twins, self._kin = Twins(kg), relatives(kg)
+        self._codes = lru_cache(_KEPT)(kg.codes_of)
 
     def answer(
         self, query: str, understood: Understood, asked: Asked, span: Span | None = None
@@ -313,7 +316,7 @@ class Answers:
         others = [kg.terms.id(twin) for twin in twins]
         codes: dict[Code, None] = {}
         for some in (concept, *others):
-            codes |= dict.fromkeys(kg.codes_of(some, asked.wanted.vocabularies))
+            codes |= dict.fromkeys(self._codes(some, asked.wanted.vocabularies))
         return Match(
             concept=concept,
             name=kg.terms.preferred(candidate.concept),
@@ -338,10 +341,11 @@ class Answers:
             number = -1 - candidate.term
             return self._custom_terms.texts[number], self._custom_terms.languages[number], SOURCE
         kg = self._kg
-        entry = kg.terms_of(kg.terms.id(candidate.concept))[
-            candidate.term - int(kg.terms.first[candidate.concept])
-        ]
-        return entry.text, entry.language, entry.vocabulary
+        position = candidate.term - int(kg.terms.first[candidate.concept])
+        text, _, language, vocabulary, _ = next(
+            islice(kg.terms.of(candidate.concept), position, None)
+        )
+        return text, kg.languages[language], kg.vocabularies[vocabulary].name
 
 
 def _unmeasured(

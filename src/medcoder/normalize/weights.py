@@ -119,6 +119,9 @@ CONFIDENCE = (
     Ramps("digits", (0.0, 1.0)),
     Ramps("readings", (1.0, 2.0, 4.0)),
 )  # fmt: skip
+# Of the ramps of the confidence: how many there are, and the first of each feature.
+_RAMPS = sum(len(some.knots) - 1 for some in CONFIDENCE)
+_FIRST_RAMPS = np.cumsum([0, *(len(some.knots) - 1 for some in CONFIDENCE[:-1])])
 _COLUMN = {name: number for number, name in enumerate((*COLUMNS, *AMONG, *OF_TEXT))}
 
 
@@ -143,7 +146,7 @@ class Weights:
         """The candidates in order, with their confidences."""
         order, columns = self.put_in_order(some)
         odds = CONFIDENCE_RAMPS.sum(columns, self.confidence) + self.base
-        likely = 1 / (1 + np.exp(-np.interp(odds, _FITTED, _STATED)))
+        likely = stated(odds)
         names = leaders([some.candidates[position] for position in order.tolist()])
         falling: Table = np.minimum.accumulate(likely[names])  # the confidence is of the name
         return Ranked(order, np.round(falling, 9), columns)
@@ -164,14 +167,11 @@ class Weights:
 
     def contributions(self, columns: Table) -> dict[str, float]:
         """What each feature adds to the log-odds of a usual candidate, from a row of columns."""
-        weights = np.array(self.confidence)
-        usual = np.array(self.usual) if self.usual else np.zeros(len(weights))
+        weights, usual = np.array(self.confidence), np.array(self.usual or np.zeros(_RAMPS))
         parts = (CONFIDENCE_RAMPS.up(columns[None])[0] - usual) * weights
-        counted = dict.fromkeys((some.feature for some in CONFIDENCE), 0.0)
-        names = (some.feature for some in CONFIDENCE for _ in some.knots[1:])
-        for name, part in zip(names, parts.tolist(), strict=True):
-            counted[name] += part
-        return counted | {BASE: self.base + float(usual @ weights)}
+        counted = np.add.reduceat(parts, _FIRST_RAMPS).tolist()
+        names = (some.feature for some in CONFIDENCE)
+        return dict(zip(names, counted, strict=True)) | {BASE: self.base + float(usual @ weights)}
 
     def as_dict(self) -> dict[str, Any]:
         """By the names of the features, with the knots that they were fitted for."""
@@ -193,6 +193,16 @@ class Weights:
         if len(usual) not in (0, len(confidence)):
             raise ValueError("its usual values are not one for each weight")
         return cls(order=order, confidence=confidence, base=base, usual=usual)
+
+
+def stated(odds: npt.ArrayLike) -> Table:
+    """The confidences of log-odds, as they are stated: with caution.
+
+    >>> stated([0.0, 1.386, 2.587, 4.595]).round(3).tolist()
+    [0.5, 0.8, 0.9, 0.988]
+    """
+    likely: Table = 1 / (1 + np.exp(-np.interp(odds, _FITTED, _STATED)))
+    return likely
 
 
 def among(some: Choices, scores: Table, order: npt.NDArray[np.intp]) -> Table:
