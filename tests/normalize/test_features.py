@@ -1,6 +1,7 @@
 """What speaks for a candidate: every feature of given pairs, and what must not count."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from rapidfuzz.distance import Indel
 from medcoder import Normalizer
 from medcoder.kg import KG
 from medcoder.kg.build import build_kg
+from medcoder.normalize import features
 from medcoder.normalize.batch import Candidate, Fusion, Search
 from medcoder.normalize.build import build
 from medcoder.normalize.custom_terms import CustomTerm, add_terms
@@ -350,8 +352,8 @@ def test_hidden_names_count_as_if_they_did_not_exist(made, normalizer, text, gon
     expected = found_by(without, text)
     assert not gone & set(found)
     assert found.keys() == expected.keys()
-    for name, features in expected.items():
-        alike = {key: value for key, value in features.items() if key not in ("letters", "cosine")}
+    for name, measured in expected.items():
+        alike = {key: value for key, value in measured.items() if key not in ("letters", "cosine")}
         assert {key: found[name][key] for key in alike} == pytest.approx(alike, abs=1e-5), name
 
 
@@ -434,3 +436,14 @@ def test_what_words_say_does_not_hang_on_how_they_are_typed(text):
     assert spoken.folded == fold(text)
     assert len(spoken.words) <= len(spoken.folded.split())
     assert spoken.circumstances <= set(spoken.words)
+
+
+def test_of_words_that_are_as_like_the_first_is_taken():
+    """And not whichever a set begins with: answers would differ from process to process."""
+    rarity = SimpleNamespace(of={"cardiaca": 1.0, "cardiaco": 2.0, "cardiacx": 1.0}.get)
+    asked = features._Asked(spoken_words("cardiacx"), [1.0], 1.0, (), rarity, ())
+    for first, other in (("cardiaca", "cardiaco"), ("cardiaco", "cardiaca")):
+        _, _, theirs, _, total = features._compared(asked, spoken_words(f"{first} {other}"))
+        like, best = features._likest("cardiacx", [first, other])
+        assert (best, total) == (first, 3.0)
+        assert theirs == pytest.approx(like * rarity.of(first))

@@ -301,7 +301,9 @@ class Measures:
 
 def _compared(asked: _Asked, said: Spoken) -> tuple[float, float, float, float, float]:
     """How much of the words of a string a term has, the rarest that it lacks; and back."""
-    words = set(said.words)
+    words = dict.fromkeys(
+        said.words
+    )  # in order: which of two that are as like is taken must not vary
     used: dict[str, float] = {}
     covered = lacking = 0.0
     for word, weight in zip(asked.spoken.words, asked.weights, strict=True):
