@@ -71,7 +71,9 @@ _DIGIT = re.compile(r"\d")
 _WATER = re.compile("cmh2o", re.IGNORECASE)
 _CHARGE = re.compile(r"\w[+\u2212-]{1,2}")  # K+, and the blood group A-
 # A word with a long number, and addresses of mail and of pages.
-_IDENTIFIER = re.compile(r"[\W_]*[^\W\d_]{1,12}[\W_]*\d{5,}[\W_]*")
+_IDENTIFIER = re.compile(  # MRN 0048213, SN:ACCD4D83-974945595
+    r"[\W_]*[^\W\d_]{1,12}[\W_]*(?:[0-9A-F]{4,}[\W_]+)?\d{5,}[\W_]*"
+)
 _PLACE = re.compile(
     r"\S+@\S+\.\w+|\w+://\S+|www\.\S+"
     r"|(?:[a-z]:|~|\.{1,2})?(?:[\\/][^\s\\/]+){2,}[\\/]?",  # a path
@@ -190,6 +192,8 @@ def identifies(text: str) -> str | None:
 
     >>> identifies("MRN 0048213"), identifies("anna@example.org"), identifies("trisomy 21")
     ('an identifier', 'an address', None)
+    >>> identifies("SN:ACCD4D83-974945595"), identifies("CD4 12345 cells")
+    ('an identifier', None)
     >>> [identifies(text) for text in ("/home/ann/a.pdf", "C:/scans/a.pdf", "N/V/D")]
     ['an address', 'an address', None]
     """

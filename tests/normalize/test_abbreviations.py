@@ -146,3 +146,9 @@ def test_a_broken_file_is_an_error(tmp_path):
     file.write_text("abbreviation\texpansion\tspecialty\tshare\nMS\tmitral stenosis\tx\tmany\n")
     with pytest.raises(ArtefactError, match="installing medcoder again"):
         read_senses(file)
+
+
+def test_markup_has_no_abbreviations(some):
+    assert some.expand("<ms>xvd</ms>", lambda text: False) == []
+    assert not some.are_in("<MS>")
+    assert some.are_in("< MS")

@@ -170,6 +170,15 @@ def test_a_question_mark_is_doubt_though_names_are_compared_without_it(text):
     assert found.named or text == "?MS"
 
 
+@pytest.mark.parametrize(
+    "text", ["http://www.ms.net/a?id=4285756463", "SN:ACCD4D83-974945595", "ms?@example.org"]
+)
+def test_what_identifies_is_not_read(text):
+    found = read(text)
+    assert [some.text for some in found.meant] == [text]
+    assert (found.decides, found.steps, found.attributes) == ("", (), ())
+
+
 def test_history_and_family_are_said_as_names_say_them():
     assert read("h/o MS").said == (
         "personal history of multiple sclerosis", "personal history of mitral stenosis",

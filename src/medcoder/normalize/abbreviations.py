@@ -22,6 +22,7 @@ from medcoder.text import fold
 
 _TOKEN = re.compile(r"[^\W_]+|#")
 _DOTTED = re.compile(r"(?<![^\W_])(?:[^\W\d_]\.)+(?:(?<=\.\w\.)|[^\W\d_](?![^\W_])\.?)")
+_MARKUP = ("<", "</")
 _LONGEST = 4  # words of an abbreviation
 _SHOUTED = 5  # letters of a word in a string of capitals, whose case says nothing
 _FOREIGN = 0.35  # how likely a language is before a word speaks for it; English has 1
@@ -150,6 +151,8 @@ class Abbreviations:
                 if senses is None:
                     continue
                 start, end = tokens[position][0], tokens[position + count - 1][1]
+                if text[:start].endswith(_MARKUP):  # <td>
+                    break
                 dotted = text[end : end + 1] == "." and end + 1 < len(text)  # else it ends all
                 alone = count == len(tokens)
                 yield _Found(

@@ -18,7 +18,7 @@ from medcoder.normalize.abbreviations import Abbreviations, Expanded, IsName
 from medcoder.normalize.parse.nothing import is_placeholder
 from medcoder.normalize.parse.qualifiers import Cue, attributes, find_cues, readings, without
 from medcoder.normalize.parse.spelling import spellings
-from medcoder.text import fold, nothing_meant
+from medcoder.text import fold, identifies, nothing_meant
 from medcoder.types import Attribute
 
 DECIDING = ("negated", "family", "history", "doubt")  # in the order in which they decide
@@ -96,6 +96,8 @@ def understand(text: str, names: Names, abbreviations: Abbreviations | None) -> 
 
     abbreviations: those that are written out, if any are
     """
+    if identifies(text) and not names.is_name(text):  # a question mark in an address is no doubt
+        return Understood((Interpretation(text),))
     marks = [cue for cue in find_cues(text) if cue.text in _MARKS] if "?" in text else []
     if marks and (rest := without(text, marks)):  # look-up does not see them, and they say doubt
         return _marked(understand(rest, names, abbreviations), marks)
