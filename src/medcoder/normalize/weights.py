@@ -201,7 +201,7 @@ def stated(odds: npt.ArrayLike) -> Table:
     >>> stated([0.0, 1.386, 2.587, 4.595]).round(3).tolist()
     [0.5, 0.8, 0.9, 0.988]
     """
-    likely: Table = 1 / (1 + np.exp(-np.interp(odds, _FITTED, _STATED)))
+    likely: Table = 1 / (1 + np.exp(-np.interp(np.asarray(odds, float), _FITTED, _STATED)))
     return likely
 
 

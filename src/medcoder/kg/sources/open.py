@@ -38,7 +38,6 @@ from typing import IO, NamedTuple
 
 import pyarrow as pa
 
-import medcoder.bundled
 from medcoder.errors import InputError, MissingExtra
 from medcoder.kg.sources.obo import OboSource, to_table
 from medcoder.types import INCLUDES, SCHEMAS, USUAL, Count, Part, ReadOptions, Tally, Vocabulary
@@ -49,7 +48,7 @@ NAME = "ICD10CM"
 TITLE = "International Classification of Diseases, 10th Revision, Clinical Modification"
 _MONTHS = "January February March April May June July August September October November December"
 
-USUAL_NAMES = Path(medcoder.bundled.__file__).parent / "names"
+USUAL_NAMES = Path(__file__).parents[2] / "bundled" / "names"
 _LAST_RANK = 3
 _ELSEWHERE = "diseases classified elsewhere"
 _RANGE = re.compile(r"\s*\([A-Z][0-9A-Z]{2}(?:-[A-Z][0-9A-Z]{2})?\)$")
