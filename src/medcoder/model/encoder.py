@@ -19,14 +19,12 @@ from torch.nn.functional import normalize
 from transformers import AutoModel, AutoTokenizer
 from transformers.utils import logging
 
+from medcoder.encode.modules import SETTINGS, write_modules
 from medcoder.errors import ArtefactError, UsageError
-from medcoder.files import write_json
 from medcoder.model.packed import Packed, first_tokens, mean_tokens, pack, unpack
 
 Pooling = Literal["cls", "mean", "legacy"]
-SETTINGS = "medcoder.json"
 _TOKENS = 16_384  # tokens encoded at a time
-_KINDS = "sentence_transformers.models"
 
 
 class TransformerEncoder(nn.Module):
@@ -170,34 +168,12 @@ def save_encoder(
     with no_bars():
         encoder.model.save_pretrained(folder)
         encoder.tokenizer.save_pretrained(folder)
-    modules = [("", f"{_KINDS}.Transformer"), ("1_Pooling", f"{_KINDS}.Pooling")]
-    modules.append(("2_Normalize", f"{_KINDS}.Normalize"))
-    write_json(
-        folder / "modules.json",
-        [
-            {"idx": position, "name": str(position), "path": path, "type": kind}
-            for position, (path, kind) in enumerate(modules)
-        ],
-    )
-    (folder / "1_Pooling").mkdir(exist_ok=True)
-    (folder / "2_Normalize").mkdir(exist_ok=True)
-    pooling: dict[str, Any] = {
-        "word_embedding_dimension": encoder.width,
-        "pooling_mode_cls_token": encoder.pooling == "cls",
-        "pooling_mode_mean_tokens": encoder.pooling == "mean",
-        "pooling_mode_max_tokens": False,
-        "pooling_mode_mean_sqrt_len_tokens": False,
-    }
-    if encoder.pooling == "legacy":  # unknown to sentence-transformers: an error, and not its mean
-        pooling["pooling_mode"] = "legacy"
-    write_json(folder / "1_Pooling" / "config.json", pooling)
-    write_json(
-        folder / "sentence_bert_config.json",
-        {"max_seq_length": encoder.max_length, "do_lower_case": False},
-    )
-    write_json(
-        folder / SETTINGS,
-        {"pooling": encoder.pooling, "max_length": encoder.max_length, **(about or {})},
+    write_modules(
+        folder,
+        width=encoder.width,
+        pooling=encoder.pooling,
+        max_length=encoder.max_length,
+        about=about or {},
     )
 
 
