@@ -68,9 +68,12 @@ class TransformerEncoder(nn.Module):
             settings = _settings(Path(path))
             with bars:
                 model = AutoModel.from_pretrained(path, dtype=torch.float32).float()
+                _check_encoder(model, path)
                 tokenizer = AutoTokenizer.from_pretrained(path)
             if len(tokenizer) <= len(tokenizer.all_special_ids):  # made up, for want of a file
                 raise ValueError("it has no tokenizer")
+        except ArtefactError:
+            raise
         except Exception as error:  # other libraries raise anything for a damaged file
             known = isinstance(error, (OSError, ValueError, SafetensorError))
             kind = "" if known else f"{type(error).__name__}: "
@@ -187,6 +190,25 @@ def no_bars() -> Iterator[None]:
     finally:
         if shown:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+@torch.inference_mode()
+def _check_encoder(model: Any, path: str | Path) -> None:
+    """Refuse what writes texts: from left to right, the first token is the same in every text."""
+    if getattr(model.config, "is_encoder_decoder", False) or hasattr(model, "decoder"):
+        wrong = "it has a decoder"
+    else:
+        tokens = torch.tensor([[0, 1], [0, 2]])
+        one, other = model(input_ids=tokens).last_hidden_state[:, 0]
+        if not torch.allclose(one, other, atol=1e-6):
+            return
+        wrong = "it reads from left to right, so that no token knows what follows"
+    raise ArtefactError(
+        "it is not an encoder",
+        where=path,
+        values=f"{wrong} ({model.config.model_type})",
+        remedy="Name a model that reads whole texts, such as BERT, RoBERTa or MPNet",
+    )
 
 
 def _settings(path: Path) -> dict[str, Any]:
