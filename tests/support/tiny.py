@@ -10,11 +10,15 @@ from transformers import (
     BertModel,
     DistilBertConfig,
     DistilBertModel,
+    GPT2Config,
+    GPT2Model,
     MPNetConfig,
     MPNetModel,
     PreTrainedTokenizerFast,
     RobertaConfig,
     RobertaModel,
+    T5Config,
+    T5Model,
 )
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
@@ -51,6 +55,18 @@ def distilbert():
         **sizes, vocab_size=len(VOCABULARY), dropout=0.0, attention_dropout=0.0
     )
     return _made(DistilBertModel, config)
+
+
+def t5():
+    """No encoder: it has a decoder."""
+    sizes = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 1, "num_heads": 4}
+    return _made(T5Model, T5Config(**sizes, vocab_size=len(VOCABULARY), decoder_start_token_id=0))
+
+
+def gpt2():
+    """No encoder: it reads from left to right."""
+    sizes = {"n_embd": 32, "n_layer": 2, "n_head": 4, "bos_token_id": 2, "eos_token_id": 3}
+    return _made(GPT2Model, GPT2Config(**sizes, vocab_size=len(VOCABULARY)))
 
 
 def _made(kind, config):

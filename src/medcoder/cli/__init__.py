@@ -9,7 +9,20 @@ from typing import Annotated
 import typer
 
 from medcoder import __version__
-from medcoder.cli import bench, check, embed, export, index, kg, map, normalize, serve, terms, train
+from medcoder.cli import (
+    bench,
+    check,
+    embed,
+    export,
+    index,
+    kg,
+    map,
+    model,
+    normalize,
+    serve,
+    terms,
+    train,
+)
 from medcoder.cli.command import EXIT_CODES, INTERRUPTED, whole_output
 
 EXAMPLES = """
@@ -44,6 +57,7 @@ app.command(epilog=embed.EXAMPLES)(embed.embed)
 app.command()(train.train)
 app.add_typer(bench.app, name="bench")
 app.command(epilog=export.EXAMPLES)(export.export)
+app.add_typer(model.app, name="model")
 app.command(epilog=check.EXAMPLES)(check.check)
 
 

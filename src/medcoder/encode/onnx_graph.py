@@ -37,12 +37,12 @@ def check_onnx(file: Path, data: bytes, given: Collection[str]) -> None:
 
 
 def _wrong(model: memoryview, given: set[bytes]) -> str | None:
-    graphs = [value for number, value in _fields(model) if number == _GRAPH]
+    graphs = [value for number, value in fields(model) if number == _GRAPH]
     if len(graphs) != 1:
         return "it has no graph"
-    if any(number == _FUNCTIONS for number, _ in _fields(model)):
+    if any(number == _FUNCTIONS for number, _ in fields(model)):
         return "it has functions of its own"
-    for number, value in _fields(graphs[0]):
+    for number, value in fields(graphs[0]):
         if number == _SPARSE:
             return "it has sparse weights"
         wrong = None
@@ -56,14 +56,14 @@ def _wrong(model: memoryview, given: set[bytes]) -> str | None:
 
 
 def _wrong_node(node: memoryview) -> str | None:
-    for number, value in _fields(node):
+    for number, value in fields(node):
         if number == _OPERATION and bytes(value) in _ENDLESS:
             return f"it has a {bytes(value).decode()}"
         if number == _DOMAIN and bytes(value) not in _DOMAINS:
             return "it has an operation that is not of ONNX"
         if number != _ATTRIBUTE:
             continue
-        for kind, part in _fields(value):
+        for kind, part in fields(value):
             if kind in (_OF_GRAPH, _OF_GRAPHS):
                 return "it has a graph in its graph"
             if kind in (_OF_TENSOR, _OF_TENSORS) and _wrong_tensor(part, set()):
@@ -73,34 +73,34 @@ def _wrong_node(node: memoryview) -> str | None:
 
 def _wrong_tensor(tensor: memoryview, given: set[bytes]) -> str | None:
     """Weights that lie elsewhere must be those that are given by name."""
-    fields = list(_fields(tensor))
-    if not any(number == _EXTERNAL for number, _ in fields):
+    parts = list(fields(tensor))
+    if not any(number == _EXTERNAL for number, _ in parts):
         return None
-    names = [bytes(value) for number, value in fields if number == _NAME]
+    names = [bytes(value) for number, value in parts if number == _NAME]
     return None if names and names[-1] in given else "it asks for another file"
 
 
-def _fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
-    """Fields with their bytes; of numbers, none."""
+def fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
+    """Fields with their bytes, those of numbers too."""
     position, size = 0, len(message)
     while position < size:
-        tag, position = _number(message, position)
-        kind, length = tag & 7, 0
+        tag, position = read_number(message, position)
+        kind, begin = tag & 7, position
         if kind == 0:
-            _, position = _number(message, position)
+            _, position = read_number(message, position)
         elif kind == 2:
-            length, position = _number(message, position)
+            length, begin = read_number(message, position)
+            position = begin + length
         elif kind in (1, 5):
             position += 8 if kind == 1 else 4
         else:
             raise ValueError(f"a field of kind {kind}")
-        if position + length > size:
+        if position > size:
             raise ValueError("a field beyond the end")
-        yield tag >> 3, message[position : position + length] if kind == 2 else message[:0]
-        position += length
+        yield tag >> 3, message[begin:position]
 
 
-def _number(message: memoryview, position: int) -> tuple[int, int]:
+def read_number(message: memoryview, position: int) -> tuple[int, int]:
     """A number of seven bits a byte, and where it ends."""
     number = shift = 0
     while shift < 70:

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from medcoder.artefact import META
-from medcoder.bundled.models import bundled_models
+from medcoder.bundled.models import bundled_model, bundled_models
 from medcoder.encode import CHECKPOINT, exported, load_exported
 from medcoder.errors import ArtefactError, MissingExtra
 from medcoder.registry import Registry
@@ -31,12 +31,15 @@ __all__ = ["RELATIONS", "load_encoder"]
 _HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)
 
 
-def load_encoder(name_or_path: str | Path, *, threads: int | None = None) -> Encoder:
+def load_encoder(name_or_path: str | Path | None = None, *, threads: int | None = None) -> Encoder:
     """The encoder of a bundled model, an exported directory, or a Hugging Face checkpoint.
 
+    Without a name, it is the bundled model that everything uses where no other is named.
     The last needs the extra `train`; a name that is no folder is looked up on the hub.
     `encode(texts)` gives a float32 array (n, d) of unit rows in the order of the texts.
     """
+    if name_or_path is None:
+        name_or_path = bundled_model()
     if exported(name_or_path) is not None:
         return load_exported(name_or_path, threads=threads)
     folder = Path(name_or_path).expanduser()

@@ -19,14 +19,12 @@ from torch.nn.functional import normalize
 from transformers import AutoModel, AutoTokenizer
 from transformers.utils import logging
 
+from medcoder.encode.modules import SETTINGS, write_modules
 from medcoder.errors import ArtefactError, UsageError
-from medcoder.files import write_json
 from medcoder.model.packed import Packed, first_tokens, mean_tokens, pack, unpack
 
 Pooling = Literal["cls", "mean", "legacy"]
-SETTINGS = "medcoder.json"
 _TOKENS = 16_384  # tokens encoded at a time
-_KINDS = "sentence_transformers.models"
 
 
 class TransformerEncoder(nn.Module):
@@ -70,9 +68,12 @@ class TransformerEncoder(nn.Module):
             settings = _settings(Path(path))
             with bars:
                 model = AutoModel.from_pretrained(path, dtype=torch.float32).float()
+                _check_encoder(model, path)
                 tokenizer = AutoTokenizer.from_pretrained(path)
             if len(tokenizer) <= len(tokenizer.all_special_ids):  # made up, for want of a file
                 raise ValueError("it has no tokenizer")
+        except ArtefactError:
+            raise
         except Exception as error:  # other libraries raise anything for a damaged file
             known = isinstance(error, (OSError, ValueError, SafetensorError))
             kind = "" if known else f"{type(error).__name__}: "
@@ -170,34 +171,12 @@ def save_encoder(
     with no_bars():
         encoder.model.save_pretrained(folder)
         encoder.tokenizer.save_pretrained(folder)
-    modules = [("", f"{_KINDS}.Transformer"), ("1_Pooling", f"{_KINDS}.Pooling")]
-    modules.append(("2_Normalize", f"{_KINDS}.Normalize"))
-    write_json(
-        folder / "modules.json",
-        [
-            {"idx": position, "name": str(position), "path": path, "type": kind}
-            for position, (path, kind) in enumerate(modules)
-        ],
-    )
-    (folder / "1_Pooling").mkdir(exist_ok=True)
-    (folder / "2_Normalize").mkdir(exist_ok=True)
-    pooling: dict[str, Any] = {
-        "word_embedding_dimension": encoder.width,
-        "pooling_mode_cls_token": encoder.pooling == "cls",
-        "pooling_mode_mean_tokens": encoder.pooling == "mean",
-        "pooling_mode_max_tokens": False,
-        "pooling_mode_mean_sqrt_len_tokens": False,
-    }
-    if encoder.pooling == "legacy":  # unknown to sentence-transformers: an error, and not its mean
-        pooling["pooling_mode"] = "legacy"
-    write_json(folder / "1_Pooling" / "config.json", pooling)
-    write_json(
-        folder / "sentence_bert_config.json",
-        {"max_seq_length": encoder.max_length, "do_lower_case": False},
-    )
-    write_json(
-        folder / SETTINGS,
-        {"pooling": encoder.pooling, "max_length": encoder.max_length, **(about or {})},
+    write_modules(
+        folder,
+        width=encoder.width,
+        pooling=encoder.pooling,
+        max_length=encoder.max_length,
+        about=about or {},
     )
 
 
@@ -211,6 +190,25 @@ def no_bars() -> Iterator[None]:
     finally:
         if shown:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+@torch.inference_mode()
+def _check_encoder(model: Any, path: str | Path) -> None:
+    """Refuse what writes texts: from left to right, the first token is the same in every text."""
+    if getattr(model.config, "is_encoder_decoder", False) or hasattr(model, "decoder"):
+        wrong = "it has a decoder"
+    else:
+        tokens = torch.tensor([[0, 1], [0, 2]])
+        one, other = model(input_ids=tokens).last_hidden_state[:, 0]
+        if not torch.allclose(one, other, atol=1e-6):
+            return
+        wrong = "it reads from left to right, so that no token knows what follows"
+    raise ArtefactError(
+        "it is not an encoder",
+        where=path,
+        values=f"{wrong} ({model.config.model_type})",
+        remedy="Name a model that reads whole texts, such as BERT, RoBERTa or MPNet",
+    )
 
 
 def _settings(path: Path) -> dict[str, Any]:

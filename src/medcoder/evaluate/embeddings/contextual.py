@@ -27,10 +27,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from medcoder.encode.modules import SETTINGS
 from medcoder.errors import ArtefactError, UsageError
 from medcoder.evaluate.embeddings.static import unit
 from medcoder.evaluate.results import Floats, Kind, Vectors
-from medcoder.model.encoder import SETTINGS, TransformerEncoder
+from medcoder.model.encoder import TransformerEncoder
 from medcoder.model.packed import Packed, pack, unpack
 
 Pooling = Literal["cls", "mean", "legacy", "legacy-pooler"]
