@@ -28,8 +28,8 @@ _SENSES = 4  # of a string that are looked up
 
 # How names say that something was, or is in the family.
 _PAST = re.compile(
-    r"\b(?:history of|status|presence of|absence of|acquired absence|old|sequelae?|replacement"
-    r"|aftercare|encounter for follow)\b",
+    r"\b(?:history of|status(?!\s+[a-z])|presence of|absence of|acquired absence|old|sequelae?"
+    r"|replacement|aftercare|encounter for follow)\b",
     re.IGNORECASE,
 )
 _FAMILY = re.compile(r"\bfamily history\b", re.IGNORECASE)
@@ -152,6 +152,8 @@ def says(decides: str, term: str) -> bool:
     True
     >>> says("family", "Personal history of malignant neoplasm of testis")
     False
+    >>> [says("history", term) for term in ("Tracheostomy status", "Asthma with status asthmaticus")]
+    [True, False]
     """
     if decides == "family":
         return bool(_FAMILY.search(term))
