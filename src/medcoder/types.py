@@ -251,7 +251,7 @@ class Match:
     language: str = ""  # of that term
     vocabulary: str = ""  # of that term, or "local" for a custom one
     # Of string and term, or of a misspelt string as the term most alike spells it; None where the
-    # dense stage was left out
+    # dense stage was left out, and where the kind of what was found gave the code of the past
     cosine: float | None = None
     similarity: float | None = None  # of their trigrams; None where that stage was left out
     score: float  # what it was found by: 1 if exact, or cosine and similarity fused

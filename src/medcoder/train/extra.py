@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -90,11 +90,8 @@ def read_texts(path: Path) -> tuple[list[str], Array]:
     """Texts and shares of a table with the column text, and maybe share, .csv or .tsv."""
     texts, shares = [], []
     for line, row in _rows(path, ("text",)):
-        share = (row.get("share") or "1").strip()
-        try:
-            shares.append(float(share))
-        except ValueError:
-            shares.append(math.nan)
+        number, share = _share(row)
+        shares.append(number)
         texts.append(row.get("text", "").strip())
         if not texts[-1] or not 0 <= shares[-1] < math.inf:
             raise InputError(
@@ -113,11 +110,8 @@ def read_pairs(path: Path) -> tuple[list[str], list[str], Array]:
     """Texts, their partners and shares of a table with the columns text and other, maybe share."""
     texts, others, shares = [], [], []
     for line, row in _rows(path, ("text", "other")):
-        share = (row.get("share") or "1").strip()
-        try:
-            shares.append(float(share))
-        except ValueError:
-            shares.append(math.nan)
+        number, share = _share(row)
+        shares.append(number)
         texts.append(row.get("text", "").strip())
         others.append(row.get("other", "").strip())
         if not texts[-1] or not others[-1] or not 0 <= shares[-1] < math.inf:
@@ -131,6 +125,15 @@ def read_pairs(path: Path) -> tuple[list[str], list[str], Array]:
     if not sum(shares) > 0:
         raise InputError("has no pairs", file=path, remedy="Add rows below the header")
     return texts, others, np.array(shares)
+
+
+def _share(row: Mapping[str, str]) -> tuple[float, str]:
+    """The share of a row, 1 if it has none, and as it is written."""
+    written = (row.get("share") or "1").strip()
+    try:
+        return float(written), written
+    except ValueError:
+        return math.nan, written
 
 
 def read_vectors(path: Path, rows: int | None = None) -> Array:
